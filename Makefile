@@ -1,0 +1,44 @@
+# Needs python3 (3.11 or newer) and make; everything else goes into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench parity format clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## /  \1\t/'
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("bagwise needs Python 3.11 or newer, but $(PYTHON) is %d.%d: try make PYTHON=python3.11" % v[:2])'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing bagwise and its test tools into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --quiet -c constraints.txt -e ".[test]"
+	@touch $@
+
+demo: $(STAMP) ## a short tour: fit, predict, and see why
+	@$(BIN)/python -m bagwise.experiments.demo
+
+test: $(STAMP) ## style, types, module order, tests and branch coverage
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest --cov --cov-branch --cov-report=term:skip-covered
+
+bench: $(STAMP) ## time and score the models
+	@$(BIN)/python -m bagwise.experiments.bench
+
+parity: $(STAMP) ## compare with the numbers the paper's authors stored
+	@$(BIN)/python -m bagwise.experiments.parity
+
+format: $(STAMP) ## put the code in its standard form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove .venv and everything that can be made again
+	rm -rf $(VENV) build dist .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,353 @@
+"""Bags: many bags of points as one stacked array, indexed by bag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self, overload
+
+import numpy as np
+from jaxtyping import Float, Float64, Shaped
+
+from bagwise.exceptions import InvalidBagsError
+from bagwise.frames import is_frame, read_frame, to_matrix
+from bagwise.grouping import Grouping, group_rows, id_array, no_bags, show
+from bagwise.stacked import StackedBags, sizes_to_offsets
+from bagwise.validation import Names, check_names, check_offsets, empty_bag, real_array
+
+
+class Bags(StackedBags):
+    """Bags of points: bag i is ``points[offsets[i]:offsets[i+1]]``, an array (N_i, p).
+
+    Make them with :meth:`from_list`, :meth:`from_groups`, :meth:`from_array` or :meth:`from_frame`.
+    Nothing changes a ``Bags``: methods return new ones, which share the points where they can.
+
+    Attributes
+    ----------
+    points : float64 or float32 array (n_points, n_features)
+        All points, stacked bag after bag.
+    offsets : int64 array (n_bags + 1,)
+    ids : array (n_bags,)
+        One id per bag, all of one type.
+    weights : float64 array (n_points,) or None
+        Weights of the points within their bag: not negative, with a positive sum in each bag.
+    covariates : float64 array (n_bags, n_covariates) or None
+        What is known about a bag as a whole.
+    feature_names, covariate_names : tuple of str or None
+
+    Examples
+    --------
+    >>> bags = Bags.from_list([[[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]], ids=["a", "b"])
+    >>> bags
+    Bags(2 bags, 3 points, 2 features; sizes 1 / 1 / 1 / 2 / 2 (min / 25% / median / 75% / max))
+    >>> bags[1]
+    array([[3., 4.],
+           [5., 6.]])
+    >>> bags[1:].ids
+    array(['b'], dtype='<U1')
+    """
+
+    @classmethod
+    def from_list(
+        cls,
+        arrays: Iterable[Any],
+        *,
+        ids: Any = None,
+        weights: Iterable[Any] | None = None,
+        covariates: Any = None,
+        feature_names: Any = None,
+        covariate_names: Any = None,
+    ) -> Self:
+        """Make bags from one 2-D array (or list of lists, or data frame) per bag.
+
+        Parameters
+        ----------
+        arrays : iterable of array-like (N_i, n_features)
+        ids : array-like (n_bags,), optional
+            By default 0, 1, 2, ...
+        weights : iterable of array-like (N_i,), optional
+        covariates : array-like (n_bags, n_covariates), optional
+        feature_names, covariate_names : sequence of str, optional
+
+        Examples
+        --------
+        >>> Bags.from_list([np.zeros((2, 3)), np.ones((4, 3))], covariates=[[1.0], [2.0]]).sizes
+        array([2, 4])
+        """
+        arrays = list(arrays)
+        if not arrays:
+            raise no_bags()
+        ids = np.arange(len(arrays)) if ids is None else id_array(ids)
+        check_offsets(np.arange(len(arrays) + 1), ids)  # as many ids as bags, before they are used
+        parts, names = _matrices(arrays, ids)
+        return cls(
+            points=np.concatenate(parts),
+            offsets=sizes_to_offsets([len(part) for part in parts]),
+            ids=ids,
+            weights=None if weights is None else _stack_weights(list(weights), parts, ids),
+            covariates=covariates,
+            feature_names=names if feature_names is None else feature_names,
+            covariate_names=covariate_names,
+        )
+
+    @classmethod
+    def from_array(cls, array: Any, *, ids: Any = None, **options: Any) -> Self:
+        """Make bags of equal size from one array (n_bags, N, n_features).
+
+        ``options`` are the covariates, weights (n_bags, N) and names of :meth:`from_list`.
+
+        Examples
+        --------
+        >>> Bags.from_array(np.zeros((4, 10, 2))).n_points
+        40
+        """
+        array = real_array(array, "the array of bags")
+        if array.ndim != 3:
+            raise InvalidBagsError.because(
+                f"the array of bags has shape {array.shape}",
+                "three dimensions (bags, points, features)",
+                "Use Bags.from_list for one 2-D array per bag, Bags.from_groups for (X, groups).",
+            )
+        n_bags, size, n_features = array.shape
+        if options.get("weights") is not None:
+            options["weights"] = np.asarray(options["weights"]).reshape(-1)
+        return cls(
+            points=array.reshape(n_bags * size, n_features),
+            offsets=np.arange(n_bags + 1) * size,
+            ids=np.arange(n_bags) if ids is None else ids,
+            **options,
+        )
+
+    @classmethod
+    def from_groups(
+        cls,
+        X: Any,
+        groups: Any,
+        *,
+        weights: Any = None,
+        covariates: Any = None,
+        feature_names: Any = None,
+        covariate_names: Any = None,
+    ) -> Self:
+        """Make bags from rows in any order and the bag id of each row.
+
+        Bags come in order of first appearance; points keep their order within a bag. If the rows of
+        each bag are already together, the points are not copied.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_points, n_features)
+        groups : array-like (n_points,)
+        weights : array-like (n_points,), optional
+        covariates : array-like, optional
+            (n_bags, n_covariates), or (n_points, n_covariates) if constant within each bag.
+        feature_names, covariate_names : sequence of str, optional
+
+        Examples
+        --------
+        >>> list(Bags.from_groups([[1], [2], [3]], ["b", "a", "b"]))
+        [array([[1.], [3.]]), array([[2.]])]
+        """
+        points, names = to_matrix(X, "X")
+        grouping = group_rows(groups)
+        n_rows = int(grouping.offsets[-1])
+        if n_rows != len(points):
+            raise InvalidBagsError.because(
+                f"there are {n_rows} group ids for {len(points)} rows of X",
+                "one id per row",
+                "Pass groups of the same length as X.",
+            )
+        if weights is not None and np.shape(weights) == (n_rows,):
+            weights = grouping.sort(np.asarray(weights))
+        if covariates is not None:
+            covariates, covariate_names = _by_bag(covariates, covariate_names, grouping)
+        return cls(
+            points=grouping.sort(points),
+            offsets=grouping.offsets,
+            ids=grouping.ids,
+            weights=weights,
+            covariates=covariates,
+            feature_names=names if feature_names is None else feature_names,
+            covariate_names=covariate_names,
+        )
+
+    @overload
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        bag: str,
+        features: Any = None,
+        covariates: Any = (),
+        weights: str | None = None,
+        label: None = None,
+    ) -> Self: ...
+    @overload
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        bag: str,
+        features: Any = None,
+        covariates: Any = (),
+        weights: str | None = None,
+        label: str,
+    ) -> tuple[Self, Shaped[np.ndarray, " n_bags"]]: ...
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        bag: str,
+        features: Any = None,
+        covariates: Any = (),
+        weights: str | None = None,
+        label: str | None = None,
+    ) -> Any:
+        """Make bags from a data frame with one row per point; with ``label``, also the labels.
+
+        Parameters
+        ----------
+        frame : pandas or polars DataFrame, or pyarrow Table
+        bag : str
+            Column with the bag of each row; rows may come in any order.
+        features : sequence of str, optional
+            Columns of the points; by default every numeric column without another role. (So name
+            the label column, or it becomes a feature.)
+        covariates : sequence of str
+            Columns that are constant within each bag.
+        weights : str, optional
+            Column with the weights of the points.
+        label : str, optional
+            Column with the label, constant within each bag: the result is then ``(bags, y)``.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> table = pa.table({"id": ["a", "b", "a"], "x": [1.0, 2.0, 3.0], "y": [0, 1, 0]})
+        >>> bags, y = Bags.from_frame(table, bag="id", label="y")
+        >>> bags.feature_names, bags.sizes, y
+        (('x',), array([2, 1]), array([0, 1]))
+        """
+        table = read_frame(
+            frame, bag=bag, features=features, covariates=covariates, weights=weights, label=label
+        )
+        bags = cls(
+            points=table.grouping.sort(table.points),
+            offsets=table.grouping.offsets,
+            ids=table.grouping.ids,
+            weights=None if table.weights is None else table.grouping.sort(table.weights),
+            covariates=table.covariates,
+            feature_names=table.feature_names,
+            covariate_names=table.covariate_names,
+        )
+        return bags if label is None else (bags, table.labels)
+
+
+def as_bags(X: Any) -> Bags:
+    """Return X as ``Bags``, whatever form the bags come in.
+
+    Parameters
+    ----------
+    X : Bags, list of 2-D arrays, 3-D array, object array of 2-D arrays, or tuple (X, groups)
+
+    Examples
+    --------
+    >>> as_bags((np.zeros((3, 2)), ["a", "b", "a"])).sizes
+    array([2, 1])
+    """
+    if isinstance(X, Bags):
+        if X.n_bags == 0:
+            raise no_bags()
+        return X
+    if isinstance(X, tuple) and len(X) == 2 and _ndim(X[0]) == 2 and _ndim(X[1]) == 1:
+        return Bags.from_groups(*X)
+    if isinstance(X, list | tuple) or (_ndim(X) == 1 and X.dtype == object):
+        return Bags.from_list(X)
+    if _ndim(X) == 3:
+        return Bags.from_array(X)
+    frame = is_frame(X)
+    raise InvalidBagsError.because(
+        f"got a {type(X).__name__}" + (f" with shape {X.shape}" if hasattr(X, "shape") else ""),
+        "Bags, a list of 2-D arrays, a 3-D array or a tuple (X, groups)",
+        'Use Bags.from_frame(frame, bag="...") for a data frame with a column of bag ids.'
+        if frame
+        else "Pass (X, groups) with the bag of each row, or a list with one 2-D array per bag.",
+    )
+
+
+def _ndim(values: Any) -> int:
+    """Return the number of dimensions; for lists, as their first elements have it."""
+    if isinstance(values, list | tuple):
+        return 1 + (_ndim(values[0]) if values else 0)
+    return len(getattr(values, "shape", ()))
+
+
+def _matrices(
+    arrays: list[Any], ids: Shaped[np.ndarray, " n_bags"]
+) -> tuple[list[Float[np.ndarray, "_ _"]], Names]:
+    """Return one float array per bag and the feature names, after checking that columns agree."""
+    parts, names = [], None
+    for position, array in enumerate(arrays):
+        bag = f"bag {show(ids[position])}"
+        if isinstance(array, list | tuple | np.ndarray) and _ndim(array) and not len(array):
+            raise empty_bag(position, ids)
+        part, own_names = to_matrix(array, bag)
+        parts.append(part)
+        names = own_names if names is None else names
+        if part.shape[1] != parts[0].shape[1]:
+            raise InvalidBagsError.because(
+                f"{bag} has {part.shape[1]} features but bag {show(ids[0])} has "
+                f"{parts[0].shape[1]}",
+                "the same features in every bag",
+                "Give every bag the same columns.",
+            )
+        if own_names is not None and own_names != names:
+            raise InvalidBagsError.because(
+                f"{bag} has columns {own_names} but the bags before it have {names}",
+                "the same columns in the same order in every bag",
+                f"Reorder or rename them, for example with frame[{list(names or ())}].",
+            )
+    return parts, names
+
+
+def _stack_weights(
+    weights: list[Any], parts: list[Float[np.ndarray, "_ _"]], ids: Shaped[np.ndarray, " n"]
+) -> Float64[np.ndarray, " n_points"]:
+    """Return the weights of all bags end to end, after checking their lengths."""
+    if len(weights) != len(parts):
+        raise InvalidBagsError.because(
+            f"there are weights for {len(weights)} bags but {len(parts)} bags",
+            "one 1-D array of weights per bag",
+            "Pass a list with one array of weights per bag, or weights=None.",
+        )
+    stacked = []
+    for position, (values, part) in enumerate(zip(weights, parts, strict=True)):
+        array = real_array(values, f"the weights of bag {show(ids[position])}")
+        if array.shape != (len(part),):
+            raise InvalidBagsError.because(
+                f"bag {show(ids[position])} has {len(part)} points but weights of shape "
+                f"{array.shape}",
+                "one weight per point",
+                "Pass as many weights as the bag has points.",
+            )
+        stacked.append(array.astype(np.float64))
+    return np.concatenate(stacked)
+
+
+def _by_bag(covariates: Any, names: Any, grouping: Grouping) -> tuple[Any, Any]:
+    """Reduce covariates given per row, if they are, to one row per bag."""
+    n_rows, n_bags = int(grouping.offsets[-1]), len(grouping.ids)
+    if np.ndim(covariates) == 1:
+        covariates = np.asarray(covariates).reshape(-1, 1)
+    array, own_names = to_matrix(covariates, "the array of covariates")
+    names = check_names(own_names if names is None else names, array.shape[1], "covariate")
+    if len(array) == n_bags or len(array) != n_rows:
+        return array, names
+    labels = range(array.shape[1]) if names is None else names
+    columns = [
+        grouping.constant(column, f"covariate {label!r}")
+        for label, column in zip(labels, array.T, strict=True)
+    ]
+    return np.column_stack(columns), names

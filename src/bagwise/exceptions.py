@@ -1,0 +1,32 @@
+"""Errors and warnings: each says what was found, what was expected and what to do."""
+
+from __future__ import annotations
+
+from typing import Self
+
+
+class BagwiseError(ValueError):
+    """Something given to bagwise cannot be used.
+
+    Examples
+    --------
+    >>> print(BagwiseError.because("bag 'a' is empty", "at least one point", "Drop the bag."))
+    bag 'a' is empty; expected at least one point. Drop the bag.
+    """
+
+    @classmethod
+    def because(cls, found: str, expected: str, remedy: str) -> Self:
+        """Make the error from its three parts: what was found, what was expected, the remedy."""
+        return cls(f"{found}; expected {expected}. {remedy}")
+
+
+class InvalidBagsError(BagwiseError):
+    """The points, ids, weights or covariates of some bags cannot be used."""
+
+
+class InvalidLabelsError(BagwiseError):
+    """The labels cannot be used with these bags."""
+
+
+class BagwiseWarning(UserWarning):
+    """The result can be used, but probably not as it was meant."""

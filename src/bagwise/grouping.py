@@ -1,0 +1,298 @@
+"""Grouping: which rows belong to which bag."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int64, Shaped
+
+from bagwise.exceptions import BagwiseError, InvalidBagsError
+
+MISSING_TYPES = frozenset({"NoneType", "NAType", "NaTType"})  # by name: pandas may not be installed
+
+
+def missing(values: Shaped[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+    """Which values are missing: NaN, NaT, None or pandas.NA.
+
+    Examples
+    --------
+    >>> missing(np.array(["a", None], dtype=object))
+    array([False,  True])
+    """
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
+    suspects = set(map(type, values)) if values.dtype.kind == "O" else set()
+    if not any(kind.__name__ in MISSING_TYPES or issubclass(kind, float) for kind in suspects):
+        return np.zeros(len(values), dtype=bool)
+    return np.fromiter(map(_is_missing, values), dtype=bool, count=len(values))
+
+
+def _is_missing(value: Any) -> bool:
+    return type(value).__name__ in MISSING_TYPES or (isinstance(value, float) and value != value)
+
+
+def id_array(values: Any) -> Shaped[np.ndarray, " n"]:
+    """Return ids of one hashable type as a 1-D array.
+
+    Integers become int64 and strings a NumPy string array; other types are kept as objects.
+
+    Examples
+    --------
+    >>> id_array(["a", "b"])
+    array(['a', 'b'], dtype='<U1')
+    >>> id_array([1, "b"])
+    Traceback (most recent call last):
+    ...
+    bagwise.exceptions.InvalidBagsError: bag ids mix types: position 0 is int (1) but position 1 is
+    str ('b'); expected ids of one type. Convert them all, for example with [str(i) for i in ids].
+    """
+    return plain(_checked_ids(values))
+
+
+def plain(array: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
+    """Give objects that are all numbers or strings the NumPy dtype they could have had.
+
+    Examples
+    --------
+    >>> plain(np.array(["a", "b"], dtype=object))
+    array(['a', 'b'], dtype='<U1')
+    """
+    if array.dtype.kind == "O" and len(array) and _kind(type(array[0])) in (int, float, str, bool):
+        converted = np.array(array.tolist())
+        array = converted if converted.dtype.kind in "iufUb" else array  # huge integers stay
+    small_integer = array.dtype.kind in "iu" and array.dtype != np.uint64
+    return array.astype(np.int64, copy=False) if small_integer else array
+
+
+def _checked_ids(values: Any) -> Shaped[np.ndarray, " n"]:
+    """Return ids as a 1-D array with none missing and, if they are objects, of one type."""
+    array = _one_dimensional(values)
+    absent = missing(array)
+    if absent.any():
+        position = int(np.flatnonzero(absent)[0])
+        raise InvalidBagsError.because(
+            f"the bag id at position {position} is missing ({array[position]})",
+            "an id for every bag and every row",
+            "Drop these rows or give them an id.",
+        )
+    if array.dtype.kind == "O" and len(array):
+        _check_one_type(array)
+    return array
+
+
+def _one_dimensional(values: Any) -> Shaped[np.ndarray, " n"]:
+    """Turn values into a 1-D array without letting NumPy merge different types."""
+    if isinstance(values, list | tuple):
+        array = np.empty(len(values), dtype=object)
+        for position, value in enumerate(values):
+            array[position] = value
+        return array
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InvalidBagsError.because(
+            f"the bag ids have shape {array.shape}", "one dimension", "Pass a 1-D array or a list."
+        )
+    return array.astype(object) if array.dtype.kind == "T" else array  # variable-width strings
+
+
+def _check_one_type(array: Shaped[np.ndarray, " n"]) -> None:
+    """Raise unless all objects have one hashable type."""
+    first = _kind(type(array[0]))
+    if len({_kind(kind) for kind in set(map(type, array))}) > 1:
+        odd = next(i for i, value in enumerate(array) if _kind(type(value)) is not first)
+        raise InvalidBagsError.because(
+            f"bag ids mix types: position 0 is {first.__name__} ({show(array[0])}) "
+            f"but position {odd} is {type(array[odd]).__name__} ({show(array[odd])})",
+            "ids of one type",
+            "Convert them all, for example with [str(i) for i in ids].",
+        )
+    try:
+        hash(array[0])
+    except TypeError:
+        raise InvalidBagsError.because(
+            f"the bag id at position 0 is a {first.__name__}, which cannot be hashed",
+            "a hashable type, such as int, str or tuple",
+            "Turn the ids into strings or tuples.",
+        ) from None
+
+
+def _kind(kind: type) -> type:
+    """Return Python's own type for NumPy's scalars of that type."""
+    for python, numpy in (
+        (bool, np.bool_),
+        (int, np.integer),
+        (str, np.str_),
+        (float, np.floating),
+    ):
+        if issubclass(kind, (python, numpy)):
+            return python
+    return kind
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """The bag of every row: bags in order of first appearance, rows in their own order.
+
+    Attributes
+    ----------
+    ids : array (n_bags,)
+    offsets : int64 array (n_bags + 1,)
+        After sorting, bag i has the rows offsets[i] to offsets[i+1].
+    order : int64 array (n_rows,) or None
+        Puts the rows in bag order; None if they already are.
+    """
+
+    ids: Shaped[np.ndarray, " n_bags"]
+    offsets: Int64[np.ndarray, " n_bags+1"]
+    order: Int64[np.ndarray, " n_rows"] | None
+
+    def sort(self, rows: Shaped[np.ndarray, "n_rows ..."]) -> Shaped[np.ndarray, "n_rows ..."]:
+        """Put rows in bag order; no copy if they already are."""
+        return rows if self.order is None else rows[self.order]
+
+    def constant(
+        self,
+        rows: Shaped[np.ndarray, " n_rows"],
+        name: str,
+        error: type[BagwiseError] = InvalidBagsError,
+    ) -> Shaped[np.ndarray, " n_bags"]:
+        """Return the value of each bag of a column that must be constant within bags."""
+        rows = self.sort(rows)
+        absent = np.flatnonzero(missing(rows))
+        if len(absent):
+            bag, within = locate(int(absent[0]), self.offsets)
+            raise error.because(
+                f"bag {show(self.ids[bag])}, row {within}, {name} is missing",
+                "a value in every row",
+                "Fill it in or drop the bag.",
+            )
+        first = rows[self.offsets[:-1]]
+        differs = np.flatnonzero(rows != np.repeat(first, np.diff(self.offsets)))
+        if len(differs):
+            bag, within = locate(int(differs[0]), self.offsets)
+            raise error.because(
+                f"{name} changes within bag {show(self.ids[bag])}: "
+                f"{show(first[bag])} in row 0 but {show(rows[differs[0]])} in row {within}",
+                "one value for the whole bag",
+                "Aggregate it to one value per bag first.",
+            )
+        return first
+
+
+def group_rows(groups: Any) -> Grouping:
+    """Group rows by the bag id of each: bags come in order of first appearance.
+
+    Parameters
+    ----------
+    groups : array-like (n_rows,)
+
+    Examples
+    --------
+    >>> grouping = group_rows(["b", "a", "b"])
+    >>> grouping.ids, grouping.offsets, grouping.order
+    (array(['b', 'a'], dtype='<U1'), array([0, 2, 3]), array([0, 2, 1]))
+    """
+    groups = _checked_ids(groups)
+    if len(groups) == 0:
+        raise no_bags()
+    # Runs of equal ids first: usually there are far fewer runs than rows.
+    starts = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
+    run_codes, heads = _first_appearance(groups[starts])
+    codes = np.repeat(run_codes, np.diff(starts, append=len(groups)))
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(codes))]).astype(np.int64)
+    sorted_already = len(heads) == len(starts)
+    order = None if sorted_already else np.argsort(codes, kind="stable").astype(np.int64)
+    return Grouping(ids=plain(groups[starts[heads]]), offsets=offsets, order=order)
+
+
+def _first_appearance(
+    values: Shaped[np.ndarray, " n"],
+) -> tuple[Int64[np.ndarray, " n"], Int64[np.ndarray, " k"]]:
+    """Return the number of each value by first appearance, and where each appears first."""
+    if values.dtype.kind == "O":  # need not be sortable
+        numbers: dict[Any, int] = {}
+        codes = np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)
+        return codes, np.unique(codes, return_index=True)[1].astype(np.int64)
+    _, first, codes = np.unique(values, return_index=True, return_inverse=True)
+    by_appearance = np.argsort(first)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[by_appearance] = np.arange(len(first))
+    return rank[codes], first[by_appearance].astype(np.int64)
+
+
+def locate(row: int, offsets: Int64[np.ndarray, " n_offsets"]) -> tuple[int, int]:
+    """Return the bag that holds a stacked row, and the row's number within that bag.
+
+    Examples
+    --------
+    >>> locate(4, np.array([0, 3, 6]))
+    (1, 1)
+    """
+    bag = int(np.searchsorted(offsets, row, side="right")) - 1
+    return bag, int(row - offsets[bag])
+
+
+def rows_of(
+    positions: Int64[np.ndarray, " n_chosen"], offsets: Int64[np.ndarray, " n_offsets"]
+) -> tuple[Int64[np.ndarray, " n_rows"], Int64[np.ndarray, " n_chosen+1"]]:
+    """Return the stacked rows of the chosen bags, and the offsets of those bags once chosen.
+
+    Examples
+    --------
+    >>> rows_of(np.array([2, 0]), np.array([0, 2, 3, 6]))
+    (array([3, 4, 5, 0, 1]), array([0, 3, 5]))
+    """
+    sizes = np.diff(offsets)[positions]
+    chosen = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    rows = np.repeat(offsets[positions] - chosen[:-1], sizes) + np.arange(chosen[-1])
+    return rows, chosen
+
+
+def bag_positions(key: Any, n_bags: int) -> Int64[np.ndarray, " n_chosen"]:
+    """Return the positions that a mask, a list of integers or a slice chooses among the bags.
+
+    Examples
+    --------
+    >>> bag_positions([True, False, True], 3), bag_positions([-1], 3)
+    (array([0, 2]), array([2]))
+    """
+    if isinstance(key, slice):
+        return np.arange(*key.indices(n_bags), dtype=np.int64)
+    key = np.asarray(key)
+    if key.ndim != 1:
+        raise IndexError(f"bags have one axis, but the index has shape {key.shape}")
+    if key.dtype.kind == "b":
+        if len(key) != n_bags:
+            raise IndexError(
+                f"the mask has {len(key)} entries for {n_bags} bags: one is needed each"
+            )
+        return np.flatnonzero(key).astype(np.int64)
+    if key.dtype.kind not in "iu" and key.size:
+        raise IndexError(f"bags are indexed by integers, slices or masks, not by {key.dtype}")
+    key = key.astype(np.int64)
+    outside = (key < -n_bags) | (key >= n_bags)
+    if outside.any():
+        raise IndexError(f"bag {key[outside][0]} is out of range: there are {n_bags} bags")
+    return np.where(key < 0, key + n_bags, key)
+
+
+def show(value: object) -> str:
+    """Write a value as Python would, without NumPy's type around it.
+
+    Examples
+    --------
+    >>> show(np.int64(3)), show(np.str_("a"))
+    ('3', "'a'")
+    """
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def no_bags() -> InvalidBagsError:
+    """Return the error for an input without any bags."""
+    return InvalidBagsError.because(
+        "there are no bags at all", "at least one bag", "Check the filter that made this input."
+    )
