@@ -83,6 +83,10 @@ class SizeCurve:
             values[block] += (spectrum / (1.0 + distinct[block, None] * spectrum)) @ loadings
         return values[inverse]
 
+    def scaled(self, factor: float) -> SizeCurve:
+        """Return ``factor`` times this curve, as for labels in other units."""
+        return SizeCurve(self.loadings * factor, self.spectrum, self.floor * factor)
+
 
 @dataclass(frozen=True, eq=False)
 class VarianceParts:

@@ -1,0 +1,260 @@
+"""What all regressors on bags share: checks, features, and predictions in the label's units."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from jaxtyping import Float64
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from bagwise.bags import Bags, as_bags
+from bagwise.embedding import BagStats, summarise
+from bagwise.exceptions import BagwiseError
+from bagwise.features import Features, FourierFeatures, LandmarkFeatures
+from bagwise.heads import Head, Moments
+from bagwise.kernels import Kernel, as_kernel
+from bagwise.landmarks import (
+    DEFAULT_LANDMARKS,
+    choose_landmarks,
+    given_landmarks,
+    median_bandwidth,
+    sample_points,
+)
+from bagwise.matching import check_covariates_match, check_features_match
+from bagwise.prediction import Prediction, VarianceParts
+from bagwise.scaling import Scaling
+from bagwise.task import Task
+
+# Multiples of the median heuristic that bandwidth_scale="auto" chooses from.
+AUTO_SCALES = (0.5, 1.0, 2.0, 4.0)
+
+# Parameters that decide the features; what differs only in others can share them.
+FEATURE_PARAMETERS = (
+    "kernel",
+    "landmarks",
+    "n_landmarks",
+    "function_landmarks",
+    "bandwidth_scale",
+    "standardize",
+    "random_state",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """Features and what they say of the training bags."""
+
+    features: Features
+    stats: BagStats
+
+
+class BagRegressor(RegressorMixin, BaseEstimator):
+    """A scikit-learn regressor whose samples are bags.
+
+    Subclasses say how a head is fitted to mean embeddings, in ``_fit_head``.
+    """
+
+    needs_covariance: ClassVar[bool] = False
+    tuning_metric: ClassVar[str] = "nll"
+
+    kernel: Kernel | str
+    landmarks: Any
+    n_landmarks: int | None
+    bandwidth_scale: float | str
+    standardize: bool
+    random_state: Any
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to bags X (anything that :func:`bagwise.as_bags` takes) and labels y (n_bags,).
+
+        ``sample_weight`` (n_bags,) weighs each bag's term in the loss or log likelihood, relative
+        to the average bag.
+        """
+        bags = as_bags(X)
+        task = Task.of(bags, y, sample_weight)
+        best: tuple[Embedding, Head] | None = None
+        for embedding in self.embeddings(bags):
+            head = self._fit_head_alone(embedding, task)
+            if best is None or head.loss < best[1].loss:
+                best = embedding, head
+        assert best is not None
+        return self._keep(bags, task, *best)
+
+    def fit_embedding(self, embedding: Embedding, bags: Bags, task: Task) -> Self:
+        """Fit to bags whose features are there already, as :func:`bagwise.tune` does."""
+        return self._keep(bags, task, embedding, self._fit_head_alone(embedding, task))
+
+    def _fit_head_alone(self, embedding: Embedding, task: Task) -> Head:
+        """Fit the head with one thread.
+
+        Its many small products gain nothing from more, and NumPy's and SciPy's pools of threads
+        would wait for each other: measured on two cores, five times slower.
+        """
+        with threadpool_limits(limits=1, user_api="blas"):
+            return self._fit_head(embedding, task)
+
+    @abstractmethod
+    def _fit_head(self, embedding: Embedding, task: Task) -> Head:
+        """Fit the head."""
+
+    def _keep(self, bags: Bags, task: Task, embedding: Embedding, head: Head) -> Self:
+        """Store what was learnt, under names that end in an underscore."""
+        self._keep_columns(bags)
+        self.features_, self.head_ = embedding.features, head
+        self.effects_ = task.effects
+        self.label_center_, self.label_scale_ = task.center, task.scale
+        if isinstance(embedding.features, LandmarkFeatures):
+            scaling = embedding.features.scaling
+            self.landmarks_ = embedding.features.landmarks * scaling.scale + scaling.center
+            self.bandwidth_ = embedding.features.kernel.bandwidth
+        return self
+
+    def _keep_columns(self, bags: Bags) -> None:
+        self.n_features_in_ = bags.n_features
+        self._feature_names = bags.feature_names
+        self._covariates = (bags.covariate_names, bags.n_covariates)
+        if bags.feature_names is not None:
+            self.feature_names_in_ = np.array(bags.feature_names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def embeddings(self, bags: Bags) -> Iterator[Embedding]:
+        """Make features from the training bags; several, if the bandwidth is to be chosen."""
+        for features in self.candidate_features(bags):
+            yield Embedding(features, summarise(bags, features, covariance=self.needs_covariance))
+
+    def has_shared_features(self) -> bool:
+        """Whether the parameters determine one set of features, which other models can share."""
+        return not isinstance(self.bandwidth_scale, str)
+
+    def candidate_features(self, bags: Bags) -> Iterator[Features]:
+        """Make the features: one set, or one for each bandwidth to be tried."""
+        rng = generator(self.random_state)
+        scaling = Scaling.fit(bags, standardize=_flag(self.standardize, "standardize"))
+        points = sample_points(bags, scaling, rng)
+        kernel = as_kernel(self.kernel)
+        make = self._feature_maker(points, scaling, rng)
+        for bandwidth in bandwidths(kernel, points, self.bandwidth_scale):
+            yield make(kernel if bandwidth is None else kernel.with_bandwidth(bandwidth))
+
+    def _feature_maker(
+        self, points: Float64[np.ndarray, "m p"], scaling: Scaling, rng: np.random.Generator
+    ) -> Any:
+        """Return kernel ↦ Features, with landmarks that do not depend on the kernel."""
+        n = self.n_landmarks
+        if n is not None and (isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1):
+            raise _wrong("n_landmarks", n, "a whole number of at least 1, or None")
+        how = self.landmarks
+        if isinstance(how, str) and how == "fourier":
+            seed = int(rng.integers(2**63))
+            m = -(-(DEFAULT_LANDMARKS if n is None else n) // 2)
+            return lambda kernel: FourierFeatures(
+                scaling, kernel.frequencies(points.shape[1], m, np.random.default_rng(seed))
+            )
+        if isinstance(how, str) and how not in ("kmeans", "random"):
+            raise _wrong("landmarks", how, '"kmeans", "random", "fourier" or an array')
+        if isinstance(how, str):
+            u = choose_landmarks(points, how, n, rng)
+        else:
+            u = given_landmarks(how, scaling)
+        z = getattr(self, "function_landmarks", None)
+        z = None if z is None else given_landmarks(z, scaling, "function_landmarks")
+        return lambda kernel: LandmarkFeatures(kernel, scaling, u, z)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return the predicted labels (n_bags,); with return_std, also their standard deviations."""
+        prediction = self.predict_dist(X)
+        return (prediction.mean, prediction.std) if return_std else prediction.mean
+
+    def predict_dist(self, X: Any) -> Prediction:
+        """Return the predictive distribution of the labels of bags X."""
+        check_is_fitted(self)
+        bags = self._check_bags(X)
+        return self.predict_stats(summarise(bags, self.features_, covariance=False), bags)
+
+    def _check_bags(self, X: Any) -> Bags:
+        bags = as_bags(X)
+        check_features_match(self._feature_names, self.n_features_in_, bags)
+        check_covariates_match(*self._covariates, bags)
+        return bags
+
+    def predict_stats(self, stats: BagStats, bags: Bags) -> Prediction:
+        """Predict bags whose statistics are there already."""
+        effects = self.effects_.design(bags.covariates, bags.n_bags)
+        return self._prediction(self.head_.moments(stats, effects), stats.sizes, bags)
+
+    def _prediction(
+        self, moments: Moments, sizes: Float64[np.ndarray, " n"], bags: Bags
+    ) -> Prediction:
+        unit = self.label_scale_
+        curve = None if moments.size_curve is None else moments.size_curve.scaled(unit**2)
+        parts = VarianceParts.broadcast(
+            bags.n_bags,
+            bag=0.0 if curve is None else curve.variance(sizes),
+            weights=np.asarray(moments.weights) * unit**2,
+            noise=moments.noise * unit**2,
+        )
+        mean = self.label_center_ + unit * moments.mean
+        return Prediction(mean, parts, sizes=sizes, size_curve=curve, ids=bags.ids)
+
+
+def bandwidths(
+    kernel: Kernel, points: Float64[np.ndarray, "m p"], scale: float | str
+) -> list[float | None]:
+    """Return the bandwidths to try; [None] if the kernel has one already or needs none."""
+    if not kernel.has_bandwidth or kernel.bandwidth is not None:
+        return [None]
+    median = median_bandwidth(points, kernel)
+    if isinstance(scale, str):
+        if scale != "auto":
+            raise _wrong("bandwidth_scale", scale, '"auto" or a number > 0')
+        return [scale * median for scale in AUTO_SCALES]
+    return [positive("bandwidth_scale", scale) * median]
+
+
+def positive(name: str, value: Any) -> float:
+    """Return a parameter as a float, or raise unless it is a finite number > 0."""
+    if isinstance(value, bool | str) or not np.isscalar(value) or not 0 < value < np.inf:  # type: ignore[operator]
+        raise _wrong(name, value, "a finite number > 0")
+    return float(value)  # type: ignore[arg-type]
+
+
+def choice(name: str, value: Any, options: tuple[str, ...]) -> str:
+    """Return a parameter, or raise unless it is one of the options."""
+    if value not in options:
+        raise _wrong(name, value, " or ".join(f'"{option}"' for option in options))
+    return str(value)
+
+
+def number_or(name: str, value: Any, *words: str) -> float | None:
+    """Return a positive number, or None if the parameter is one of the words."""
+    if isinstance(value, str):
+        if value not in words:
+            raise _wrong(name, value, f"a number > 0 or {' or '.join(map(repr, words))}")
+        return None
+    return positive(name, value)
+
+
+def _wrong(name: str, value: Any, expected: str) -> BagwiseError:
+    return BagwiseError.because(
+        f"{name} is {value!r}", expected, f"Set it with set_params({name}=...)."
+    )
+
+
+def _flag(value: Any, name: str) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise _wrong(name, value, "True or False")
+    return bool(value)
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Return a generator from whatever scikit-learn users call a random state."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    return np.random.default_rng(random_state)

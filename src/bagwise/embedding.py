@@ -1,0 +1,155 @@
+"""Bag statistics: what is left of the points once their features are pooled by bag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Float64, Int64
+from scipy.sparse import csr_array
+
+from bagwise.bags import Bags
+from bagwise.features import Features
+
+# Features worked on at once, small enough to stay in the processor's cache.
+BLOCK_BYTES = 1 << 21
+
+
+@dataclass(frozen=True, eq=False)
+class BagStats:
+    """Mean embeddings of bags and the covariance of features within a bag.
+
+    mean_i = Σ_j w_ij φ(x_ij) / Σ_j w_ij
+    within_cov = average over bags with two points or more of the bag's unbiased covariance of φ
+
+    Attributes
+    ----------
+    mean : (n, d)
+    sizes : (n,) effective sizes, equal to the numbers of points unless these are weighted
+    within_cov : (d, d), or None if it was not asked for or no bag has two points
+    """
+
+    mean: Float64[np.ndarray, "n d"]
+    sizes: Float64[np.ndarray, " n"]
+    within_cov: Float64[np.ndarray, "d d"] | None = None
+
+
+def summarise(bags: Bags, features: Features, *, covariance: bool = True) -> BagStats:
+    """Pool the features of each bag in one pass over the points, in bounded memory.
+
+    Parameters
+    ----------
+    bags : Bags
+    features : Features, points (n, p) ↦ (n, d)
+    covariance : whether to compute within_cov, which costs a product of d × d per point
+
+    Examples
+    --------
+    >>> from bagwise.features import FourierFeatures
+    >>> from bagwise.scaling import Scaling
+    >>> bags = Bags.from_list([[[0.0]], [[0.0], [np.pi]]])
+    >>> features = FourierFeatures(Scaling(np.zeros(1), np.ones(1)), np.array([[1.0]]))
+    >>> summarise(bags, features).mean.round(6)
+    array([[1., 0.], [0., 0.]])
+    """
+    d = features.n_outputs
+    shares = shares_of(bags)
+    unbias = _unbias(bags, shares)
+    mean = np.zeros((bags.n_bags, d))
+    scatter = np.zeros((d, d))
+    split = _SplitBags()
+    for block in blocks_of(bags.offsets, max(1, BLOCK_BYTES // (8 * d))):
+        phi = features(bags.points[block.rows])
+        pieces = block.pool(phi, shares[block.rows])
+        mean[block.bags] += pieces
+        if covariance:
+            weight = block.total(shares[block.rows])
+            centers = pieces / weight[:, None]
+            split.add(block, weight, centers)
+            phi -= centers[block.piece_of_row]
+            phi *= np.sqrt(shares[block.rows] * unbias[block.bags][block.piece_of_row])[:, None]
+            scatter += phi.T @ phi
+    if not covariance or not unbias.any():
+        return BagStats(mean, bags.effective_sizes)
+    scatter += split.scatter(mean, unbias)
+    return BagStats(mean, bags.effective_sizes, scatter / np.count_nonzero(unbias))
+
+
+def shares_of(bags: Bags) -> Float64[np.ndarray, " n_points"]:
+    """Return each point's share of its bag; shares of a bag add up to 1."""
+    if bags.weights is None:
+        return np.repeat(1.0 / bags.sizes, bags.sizes)
+    return bags.weights / np.repeat(np.add.reduceat(bags.weights, bags.offsets[:-1]), bags.sizes)
+
+
+def _unbias(bags: Bags, shares: Float64[np.ndarray, " n_points"]) -> Float64[np.ndarray, " n"]:
+    """Return 1/(1 − Σ_j share²), N/(N − 1) without weights; 0 for bags of one point in effect."""
+    squares = np.add.reduceat(shares**2, bags.offsets[:-1])
+    free = 1.0 - squares
+    return np.divide(1.0, free, out=np.zeros_like(free), where=free > 1e-9)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Consecutive rows, cut into pieces that each belong to one bag."""
+
+    rows: slice
+    bags: Int64[np.ndarray, " pieces"]
+    starts: Int64[np.ndarray, " pieces+1"]
+
+    @property
+    def piece_of_row(self) -> Int64[np.ndarray, " rows"]:
+        """Piece to which each row belongs."""
+        return np.repeat(np.arange(len(self.bags)), np.diff(self.starts))
+
+    def pool(
+        self, phi: Float[np.ndarray, "rows d"], shares: Float64[np.ndarray, " rows"]
+    ) -> Float64[np.ndarray, "pieces d"]:
+        """Return Σ share φ over each piece."""
+        columns = np.arange(len(shares))
+        pooling = csr_array((shares, columns, self.starts), shape=(len(self.bags), len(shares)))
+        return pooling @ phi
+
+    def total(self, shares: Float64[np.ndarray, " rows"]) -> Float64[np.ndarray, " pieces"]:
+        """Return Σ share over each piece; never 0, so that it can be divided by."""
+        return np.maximum(np.add.reduceat(shares, self.starts[:-1]), np.finfo(float).tiny)
+
+
+def blocks_of(offsets: Int64[np.ndarray, " n+1"], n_rows: int) -> Iterator[Block]:
+    """Cut the stacked points of bags into blocks of n_rows, wherever the bags end."""
+    for start in range(0, int(offsets[-1]), n_rows):
+        stop = min(start + n_rows, int(offsets[-1]))
+        first = int(np.searchsorted(offsets, start, side="right")) - 1
+        last = int(np.searchsorted(offsets, stop, side="left"))
+        cuts = np.clip(offsets[first : last + 1], start, stop) - start
+        yield Block(slice(start, stop), np.arange(first, last), cuts)
+
+
+class _SplitBags:
+    """What the scatter of bags that were cut by the ends of blocks lacks: that of their pieces."""
+
+    def __init__(self) -> None:
+        self._bags: list[int] = []
+        self._weights: list[float] = []
+        self._centers: list[Float64[np.ndarray, " d"]] = []
+
+    def add(
+        self,
+        block: Block,
+        weights: Float64[np.ndarray, " pieces"],
+        centers: Float64[np.ndarray, "pieces d"],
+    ) -> None:
+        """Keep the first and last piece of a block; a whole bag among them adds nothing later."""
+        for piece in {0, len(block.bags) - 1}:
+            self._bags.append(int(block.bags[piece]))
+            self._weights.append(float(weights[piece]))
+            self._centers.append(centers[piece])
+
+    def scatter(
+        self, mean: Float64[np.ndarray, "n d"], unbias: Float64[np.ndarray, " n"]
+    ) -> Float64[np.ndarray, "d d"]:
+        """Return Σ over pieces of weight × unbias × (center − mean)(center − mean)^T."""
+        bags = np.array(self._bags)
+        gaps = np.array(self._centers) - mean[bags]
+        return (gaps * (np.array(self._weights) * unbias[bags])[:, None]).T @ gaps

@@ -1,0 +1,294 @@
+"""Heads: fitted weights, which turn the statistics of a bag into a prediction of its label.
+
+Labels are standardised here; :mod:`bagwise.base` brings predictions back to their units. Every
+head has a ``loss``, comparable between fits of one kind to the same labels: the smaller the better.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float64
+
+from bagwise.embedding import BagStats
+from bagwise.inference.evidence import WeightPosterior, evidence_at, maximise_evidence
+from bagwise.inference.posterior_mode import (
+    Mode,
+    ShrinkageProblem,
+    find_mode,
+    find_mode_by_evidence,
+)
+from bagwise.inference.ridge import RidgeProblem
+from bagwise.prediction import SizeCurve
+from bagwise.shrinkage import ConvolvedPrior, KernelPrior, ShrinkageBasis
+from bagwise.task import Task
+
+Vector = Float64[np.ndarray, " n"]
+Effects = Float64[np.ndarray, "n r"]
+
+# Prior scales tried by freq-shrinkage, around the one that halves a bag of median size.
+PRIOR_SCALE_FACTORS = np.logspace(-4, 4, 17)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Mean and parts of the variance of a prediction, labels standardised."""
+
+    mean: Vector
+    weights: Vector | float
+    noise: float
+    size_curve: SizeCurve | None = None
+
+
+class Head(Protocol):
+    """A fitted head."""
+
+    loss: float
+
+    def moments(self, stats: BagStats, effects: Effects) -> Moments:
+        """Predict bags from their statistics and fixed effects F."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class LinearHead:
+    """ŷ = β·(x − center) + F γ on a vector x per bag, with or without a posterior of the weights.
+
+    Attributes
+    ----------
+    beta : (d,);  center : (d,);  gamma : (r,)
+    noise_var : σ²
+    penalty : λ = σ²/ρ²
+    posterior : WeightPosterior or None
+    """
+
+    beta: Float64[np.ndarray, " d"]
+    center: Float64[np.ndarray, " d"]
+    gamma: Float64[np.ndarray, " r"]
+    noise_var: float
+    penalty: float
+    loss: float
+    posterior: WeightPosterior | None = None
+
+    @classmethod
+    def ridge(cls, X: Float64[np.ndarray, "n d"], task: Task, penalty: float | None) -> LinearHead:
+        """Fit by ridge regression; penalty None: the least leave-one-out error."""
+        problem, center = _problem(X, task)
+        penalty = problem.best_penalty() if penalty is None else penalty
+        loss = problem.leave_one_out_mse(penalty)
+        return cls._solve(problem, X - center, center, penalty, noise_var=loss, loss=loss)
+
+    @classmethod
+    def ridge_by_validation(cls, X: Float64[np.ndarray, "n d"], task: Task) -> LinearHead:
+        """Fit with the penalty of the least error on bags held out, then on all bags."""
+        held_out = np.random.default_rng(0).permutation(len(X)) < max(1, len(X) // 5)
+        rest = task.take(~held_out)
+        problem, center = _problem(X[~held_out], rest)
+
+        def error(penalty: float) -> float:
+            head = cls._solve(
+                problem, X[~held_out] - center, center, penalty, noise_var=1.0, loss=0.0
+            )
+            mean = head.of(X[held_out], task.design[held_out]).mean
+            return float(np.sum(task.weights[held_out] * (task.labels[held_out] - mean) ** 2))
+
+        return cls.ridge(X, task, float(min(problem.penalties(), key=error)))
+
+    @classmethod
+    def bayesian(
+        cls, X: Float64[np.ndarray, "n d"], task: Task, weight_var: float | None
+    ) -> LinearHead:
+        """Fit by Bayesian linear regression; weight_var None: that of the largest evidence."""
+        problem, center = _problem(X, task)
+        if weight_var is None:
+            evidence = maximise_evidence(problem)
+        else:
+            evidence = _evidence_given(problem, weight_var)
+        head = cls._solve(
+            problem,
+            X - center,
+            center,
+            evidence.penalty,
+            noise_var=evidence.noise_var,
+            loss=evidence.loss,
+        )
+        posterior = WeightPosterior.of(problem, evidence, X - center)
+        return cls(**(vars(head) | {"posterior": posterior}))
+
+    @classmethod
+    def _solve(
+        cls,
+        problem: RidgeProblem,
+        X: Float64[np.ndarray, "n d"],
+        center: Float64[np.ndarray, " d"],
+        penalty: float,
+        *,
+        noise_var: float,
+        loss: float,
+    ) -> LinearHead:
+        beta = X.T @ problem.dual(penalty)
+        gamma = problem.effects_for(X @ beta)
+        return cls(beta, center, gamma, max(noise_var, MIN_NOISE), float(penalty), loss)
+
+    def of(self, X: Float64[np.ndarray, "n d"], effects: Effects) -> Moments:
+        """Predict from the vectors x of bags."""
+        X = X - self.center
+        weights = 0.0 if self.posterior is None else self.posterior.variance(X, effects)
+        return Moments(X @ self.beta + effects @ self.gamma, weights, self.noise_var)
+
+    def moments(self, stats: BagStats, effects: Effects) -> Moments:
+        """Predict from the mean embeddings."""
+        return self.of(stats.mean, effects)
+
+
+# Noise variance of standardised labels is never taken to be less: a density needs one.
+MIN_NOISE = 1e-10
+
+
+def _problem(
+    X: Float64[np.ndarray, "n d"], task: Task
+) -> tuple[RidgeProblem, Float64[np.ndarray, " d"]]:
+    center = X.mean(axis=0)
+    problem = RidgeProblem.from_features(X - center, task.design, task.labels, task.weights)
+    return problem, center
+
+
+def _evidence_given(problem: RidgeProblem, weight_var: float):  # type: ignore[no-untyped-def]
+    """Return the evidence's best σ² at a given ρ²: the fixed point of σ²(λ) = λρ²."""
+    from scipy.optimize import brentq
+
+    logs = np.log(problem.penalties())
+
+    def gap(log: float) -> float:
+        return float(np.log(evidence_at(problem, np.exp(log)).noise_var) - log)
+
+    target = np.log(weight_var)
+    low, high = logs[0] - 20.0, logs[-1] + 20.0
+    root = brentq(lambda log: gap(log) - target, low, high)
+    return evidence_at(problem, float(np.exp(root)))
+
+
+@dataclass(frozen=True, eq=False)
+class ShrunkMeanHead:
+    """A ridge head on the shrunk mean embeddings M_i, which ignores how sure they are.
+
+    M_i = m0 + Σ W diag(ηλN/(1 + ηλN)) t_i, with η of the least leave-one-out error.
+    """
+
+    family: KernelPrior
+    within_cov: Float64[np.ndarray, "d d"]
+    prior_scale: float
+    linear: LinearHead
+    loss: float
+
+    @classmethod
+    def fit(
+        cls,
+        family: KernelPrior,
+        within_cov: Float64[np.ndarray, "d d"],
+        stats: BagStats,
+        task: Task,
+        *,
+        penalty: float | None,
+        prior_scale: float | None,
+    ) -> ShrunkMeanHead:
+        """Fit, trying prior scales around that of a bag of median size, or at the given one."""
+        seen = family.basis.spectrum[family.basis.spectrum > 0]
+        typical = 1.0 / (np.exp(np.mean(np.log(seen))) * np.median(stats.sizes))
+        scales = typical * PRIOR_SCALE_FACTORS if prior_scale is None else [prior_scale]
+        fits = []
+        for scale in scales:
+            M = _shrunk_mean(family, within_cov, float(scale), stats)
+            linear = LinearHead.ridge(M, task, penalty)
+            fits.append(cls(family, within_cov, float(scale), linear, linear.loss))
+        return min(fits, key=lambda fit: fit.loss)
+
+    def moments(self, stats: BagStats, effects: Effects) -> Moments:
+        """Predict from the shrunk means."""
+        return self.linear.of(
+            _shrunk_mean(self.family, self.within_cov, self.prior_scale, stats), effects
+        )
+
+
+def _shrunk_mean(
+    family: KernelPrior,
+    within_cov: Float64[np.ndarray, "d d"],
+    prior_scale: float,
+    stats: BagStats,
+) -> Float64[np.ndarray, "n d"]:
+    basis = family.basis
+    t = basis.project(stats.mean, family.prior_mean)
+    kept = 1.0 - basis.slack(stats.sizes, prior_scale)
+    return family.prior_mean + (kept * t) @ (within_cov @ basis.projection).T
+
+
+@dataclass(frozen=True, eq=False)
+class ShrinkageHead:
+    """Point estimate of the weights, posterior of the embedding: the MAP of the shrinkage model.
+
+    Attributes
+    ----------
+    basis : ShrinkageBasis;  prior_mean : (d,)
+    w : (q,);  gamma : (r,)
+    noise_var, prior_scale, weight_var : σ², η, ρ²
+    length : ℓ of the convolved prior, or None
+    mode : how the optimisation went
+    """
+
+    basis: ShrinkageBasis
+    prior_mean: Float64[np.ndarray, " d"]
+    w: Float64[np.ndarray, " q"]
+    gamma: Float64[np.ndarray, " r"]
+    noise_var: float
+    prior_scale: float
+    length: float | None
+    mode: Mode
+    loss: float
+
+    @classmethod
+    def fit(
+        cls,
+        family: KernelPrior | ConvolvedPrior,
+        stats: BagStats,
+        task: Task,
+        weight_var: float | None,
+    ) -> ShrinkageHead:
+        """Fit; weight_var None: that of the largest evidence."""
+        sizes, size_of = np.unique(stats.sizes, return_inverse=True)
+        problem = ShrinkageProblem(
+            family, sizes, size_of, task.labels, task.design, task.weights
+        )
+        if weight_var is None:
+            mode = find_mode_by_evidence(problem)
+        else:
+            mode = find_mode(problem, weight_var)
+        length = None if family.start_length is None else float(mode.theta[-1])
+        basis, _ = family.at(length)
+        q, scales = basis.mean_map.shape[1], mode.theta[-problem.n_scales :]
+        return cls(
+            basis=basis,
+            prior_mean=family.prior_mean,
+            w=mode.theta[:q],
+            gamma=mode.theta[q : -problem.n_scales],
+            noise_var=float(np.exp(scales[0])),
+            prior_scale=float(np.exp(scales[1])),
+            length=None if length is None else float(np.exp(length)),
+            mode=mode,
+            loss=mode.loss,
+        )
+
+    def moments(self, stats: BagStats, effects: Effects) -> Moments:
+        """Predict from the posterior of each bag's embedding."""
+        t = self.basis.project(stats.mean, self.prior_mean)
+        sizes, size_of = np.unique(stats.sizes, return_inverse=True)
+        gain = self.prior_scale * sizes[:, None] * self.basis.slack(sizes, self.prior_scale)
+        h = self.basis.mean_map @ self.w
+        mean = np.sum(t * (gain * h)[size_of], axis=1) + effects @ self.gamma
+        curve = SizeCurve(
+            loadings=(self.basis.spread_map @ self.w) ** 2,
+            spectrum=self.prior_scale * self.basis.spectrum,
+            floor=self.prior_scale * self.basis.unseen_variance(self.w),
+        )
+        return Moments(mean, 0.0, self.noise_var, curve)

@@ -1,0 +1,1 @@
+"""Inference: how the weights of the regression are found."""

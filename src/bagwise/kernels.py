@@ -1,0 +1,268 @@
+"""Kernels between points, and the convolved prior made from the Gaussian one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from jaxtyping import Float64
+
+from bagwise.exceptions import BagwiseError
+
+Matrix = Float64[np.ndarray, "rows cols"]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel k(x, y) on points; call it on two stacks of points to get the Gram matrix.
+
+    Parameters
+    ----------
+    bandwidth : float, optional
+        Length scale σ_k. ``None`` leaves it to the median heuristic of the model.
+    """
+
+    bandwidth: float | None = None
+    has_bandwidth: ClassVar[bool] = True
+
+    def __call__(
+        self, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "m p"]
+    ) -> Float64[np.ndarray, "n m"]:
+        """Return the matrix of k(x_i, y_j), float64 (n, m)."""
+        raise TypeError(f"{type(self).__name__} has no formula: use RBF, Matern or Linear")
+
+    def with_bandwidth(self, bandwidth: float) -> Self:
+        """Return the same kernel with this bandwidth."""
+        return replace(self, bandwidth=float(bandwidth))
+
+    def spread(self, n_features: int) -> float:
+        """Return the share of the squared distance between two points that the kernel sees."""
+        return 1.0
+
+    def frequencies(
+        self, n_features: int, n: int, rng: np.random.Generator
+    ) -> Float64[np.ndarray, "n p"]:
+        """Draw n frequencies from the kernel's spectral density, for random Fourier features."""
+        raise BagwiseError.because(
+            f"{self!r} has no spectral density",
+            "a stationary kernel (RBF or Matern) for random Fourier features",
+            'Choose another kernel, or landmarks="kmeans".',
+        )
+
+    def _scale(self) -> float:
+        if self.bandwidth is None or not self.bandwidth > 0:
+            raise BagwiseError.because(
+                f"{self!r} has no positive bandwidth", "a number > 0", "Use with_bandwidth(value)."
+            )
+        return self.bandwidth
+
+
+@dataclass(frozen=True)
+class RBF(Kernel):
+    """Gaussian kernel.
+
+    k(x, y) = exp(−‖x − y‖² / (2 σ_k²))
+
+    Examples
+    --------
+    >>> RBF(bandwidth=2.0)(np.array([[0.0]]), np.array([[0.0], [2.0]])).round(4)
+    array([[1.    , 0.6065]])
+    """
+
+    def __call__(self, x: Any, y: Any) -> Any:
+        """Return the Gram matrix (n, m)."""
+        gram = _minus_half_squared_distance(x, y, self._scale())
+        return np.exp(gram, out=gram)
+
+    def frequencies(self, n_features: int, n: int, rng: np.random.Generator) -> Any:
+        """Draw from N(0, I/σ_k²)."""
+        return rng.standard_normal((n, n_features)) / self._scale()
+
+
+@dataclass(frozen=True)
+class Matern(Kernel):
+    """Matérn kernel of smoothness 1/2, 3/2 or 5/2, with t = ‖x − y‖ / σ_k.
+
+    1/2: exp(−t);  3/2: (1 + √3 t) exp(−√3 t);  5/2: (1 + √5 t + 5t²/3) exp(−√5 t)
+
+    Examples
+    --------
+    >>> Matern(bandwidth=1.0, smoothness=0.5)(np.zeros((1, 1)), np.ones((1, 1))).round(4)
+    array([[0.3679]])
+    """
+
+    smoothness: float = 1.5
+
+    def __post_init__(self) -> None:
+        if self.smoothness not in (0.5, 1.5, 2.5):
+            raise BagwiseError.because(
+                f"smoothness is {self.smoothness}", "0.5, 1.5 or 2.5", "RBF() is the limit ∞."
+            )
+
+    def __call__(self, x: Any, y: Any) -> Any:
+        """Return the Gram matrix (n, m)."""
+        half = _minus_half_squared_distance(x, y, self._scale())
+        t = np.sqrt(np.maximum(-4.0 * self.smoothness * half, 0.0))  # √(2ν) ‖x − y‖ / σ_k
+        decay = np.exp(-t)
+        if self.smoothness == 0.5:
+            return decay
+        if self.smoothness == 1.5:
+            return (1.0 + t) * decay
+        return (1.0 + t + t**2 / 3.0) * decay
+
+    def frequencies(self, n_features: int, n: int, rng: np.random.Generator) -> Any:
+        """Draw from the multivariate Student distribution with 2ν degrees of freedom."""
+        normal = rng.standard_normal((n, n_features))
+        chi2 = rng.chisquare(2.0 * self.smoothness, (n, 1))
+        return normal * np.sqrt(2.0 * self.smoothness / chi2) / self._scale()
+
+
+@dataclass(frozen=True)
+class Linear(Kernel):
+    """Linear kernel x·y: the model sees the mean of each bag's points and nothing else.
+
+    Examples
+    --------
+    >>> Linear()(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]))
+    array([[11.]])
+    """
+
+    has_bandwidth: ClassVar[bool] = False
+
+    def __call__(self, x: Any, y: Any) -> Any:
+        """Return the Gram matrix (n, m)."""
+        return x @ y.T
+
+    def with_bandwidth(self, bandwidth: float) -> Self:
+        """Return the kernel itself, which has no bandwidth."""
+        return self
+
+
+@dataclass(frozen=True)
+class Additive(Kernel):
+    """Mean over coordinates of a kernel on each coordinate alone.
+
+    k(x, y) = (1/p) Σ_j base(x_j, y_j)
+
+    The functions it spans have no interactions between coordinates: fewer points suffice to learn
+    them, and they do not fade away from the data in many dimensions.
+
+    Examples
+    --------
+    >>> k = Additive(base=RBF(bandwidth=1.0))
+    >>> k(np.array([[0.0, 5.0]]), np.array([[0.0, -5.0]])).round(4)
+    array([[0.5]])
+    """
+
+    base: Kernel = RBF()
+
+    def __post_init__(self) -> None:
+        if self.bandwidth is not None:
+            object.__setattr__(self, "base", self.base.with_bandwidth(self.bandwidth))
+        else:
+            object.__setattr__(self, "bandwidth", self.base.bandwidth)
+
+    @property
+    def has_bandwidth(self) -> bool:  # type: ignore[override]
+        """Whether the base kernel has one."""
+        return self.base.has_bandwidth
+
+    def __call__(self, x: Any, y: Any) -> Any:
+        """Return the Gram matrix (n, m)."""
+        total = np.zeros((len(x), len(y)))
+        for j in range(x.shape[1]):
+            total += self.base(x[:, j : j + 1], y[:, j : j + 1])
+        return total / x.shape[1]
+
+    def spread(self, n_features: int) -> float:
+        """Return 1/p: a coordinate has on average that share of the squared distance."""
+        return 1.0 / n_features
+
+    def frequencies(self, n_features: int, n: int, rng: np.random.Generator) -> Any:
+        """Draw frequencies along one coordinate each, coordinates in turn."""
+        frequencies = np.zeros((n, n_features))
+        frequencies[np.arange(n), np.arange(n) % n_features] = self.base.frequencies(1, n, rng)[
+            :, 0
+        ]
+        return frequencies
+
+
+KERNELS: dict[str, Kernel] = {
+    "rbf": RBF(),
+    "matern12": Matern(smoothness=0.5),
+    "matern32": Matern(smoothness=1.5),
+    "matern52": Matern(smoothness=2.5),
+    "linear": Linear(),
+}
+KERNELS |= {f"additive-{name}": Additive(base=kernel) for name, kernel in KERNELS.items()}
+
+
+def as_kernel(kernel: Kernel | str) -> Kernel:
+    """Return a kernel from its name, or the kernel itself.
+
+    Examples
+    --------
+    >>> as_kernel("matern52")
+    Matern(bandwidth=None, smoothness=2.5)
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    if kernel not in KERNELS:
+        raise BagwiseError.because(
+            f"kernel is {kernel!r}", f"a Kernel or one of {', '.join(KERNELS)}", 'Try "rbf".'
+        )
+    return KERNELS[kernel]
+
+
+def convolved(
+    kernel: Kernel, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "m p"], length: float
+) -> tuple[Float64[np.ndarray, "n m"], Float64[np.ndarray, "n m"]]:
+    """Return the convolved prior of an RBF kernel, scaled to r(0, 0) = 1, and its ∂/∂log ℓ.
+
+    r(x, y) ∝ ∫ k(x, z) k(z, y) exp(−‖z‖²/2ℓ²) dz
+            ∝ exp(−‖x − y‖²/(4σ_k²)) exp(−‖(x + y)/2‖² / (2(σ_k²/2 + ℓ²)))
+
+    The constant that is left out, see :func:`log_convolved_constant`, belongs to the prior scale η:
+    in many dimensions it under- or overflows. Unlike k, r falls off away from the origin, so the
+    points must be centred.
+
+    References
+    ----------
+    Law et al. (2018), section 4.2 and appendix A.
+    """
+    if not isinstance(kernel, RBF):
+        raise BagwiseError.because(
+            f"the convolved prior was asked for with {kernel!r}",
+            "the RBF kernel, for which it has a closed form",
+            'Use kernel="rbf" or prior="kernel".',
+        )
+    width = kernel._scale() ** 2 / 2.0 + length**2
+    # ‖(x + y)/2‖² = ½‖x‖² + ½‖y‖² − ¼‖x − y‖²
+    quarter = -0.5 * _minus_half_squared_distance(x, y, 1.0)
+    middle = 0.5 * (np.sum(x**2, axis=1)[:, None] + np.sum(y**2, axis=1)) - quarter
+    middle = np.maximum(middle, 0.0)
+    gram = np.exp(-quarter / kernel._scale() ** 2 - middle / (2.0 * width))
+    return gram, gram * middle * length**2 / width**2
+
+
+def log_convolved_constant(bandwidth: float, length: float, n_features: int) -> float:
+    """Return log r(0, 0) of the convolved prior: ½p log(2π) − ½p log(2/σ_k² + 1/ℓ²)."""
+    return 0.5 * n_features * float(np.log(2 * np.pi) - np.log(2 / bandwidth**2 + 1 / length**2))
+
+
+def _minus_half_squared_distance(x: Any, y: Any, scale: float) -> Any:
+    """Return −½‖x_i − y_j‖²/scale² by one matrix product, with no further pass over the result.
+
+    [x, ‖x‖², 1] · [y/s², −1/2s², −‖y‖²/2s²]; centring on the y keeps the digits.
+    """
+    center = y.mean(axis=0)
+    left = np.empty((len(x), x.shape[1] + 2))
+    np.subtract(x, center, out=left[:, :-2])
+    np.einsum("ij,ij->i", left[:, :-2], left[:, :-2], out=left[:, -2])
+    left[:, -1] = 1.0
+    y = (y - center) / scale
+    right = np.column_stack(
+        [y / scale, np.full(len(y), -0.5 / scale**2), -0.5 * np.sum(y**2, axis=1)]
+    )
+    return left @ right.T

@@ -1,0 +1,60 @@
+"""Scaling: the shift and scale of each feature, so that no unit drowns the kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Float64
+
+from bagwise.bags import Bags
+from bagwise.exceptions import InvalidBagsError
+
+BLOCK_ROWS = 1 << 16
+
+# Spread below this share of a column's size is rounding error: the column is constant.
+CONSTANT = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Affine map of points, x ↦ (x − center) / scale, to float64.
+
+    Examples
+    --------
+    >>> bags = Bags.from_list([[[1.0, 5.0]], [[3.0, 5.0]]])
+    >>> Scaling.fit(bags)(bags.points)
+    array([[-1.,  0.], [ 1.,  0.]])
+    """
+
+    center: Float64[np.ndarray, " p"]
+    scale: Float64[np.ndarray, " p"]
+
+    @classmethod
+    def fit(cls, bags: Bags, *, standardize: bool = True) -> Scaling:
+        """Take the mean and standard deviation of all points; only the mean if not standardize.
+
+        Constant columns are left at scale 1. If all are constant there is nothing to learn from.
+        """
+        blocks = range(0, bags.n_points, BLOCK_ROWS)
+        total = sum(_block(bags, i).sum(axis=0) for i in blocks)
+        center = np.asarray(total / bags.n_points)
+        squares = sum(((_block(bags, i) - center) ** 2).sum(axis=0) for i in blocks)
+        scale = np.sqrt(np.asarray(squares) / bags.n_points)
+        constant = scale <= CONSTANT * np.abs(center)
+        if constant.all():
+            raise InvalidBagsError.because(
+                "every feature is constant: all points are equal",
+                "at least one feature that varies",
+                "Check the columns; if only the bag sizes vary, use bags.with_log_size() and an "
+                "ordinary regression on bags.covariates.",
+            )
+        return cls(center, np.where(constant, 1.0, scale) if standardize else np.ones_like(scale))
+
+    def __call__(self, points: Float[np.ndarray, "n p"]) -> Float64[np.ndarray, "n p"]:
+        """Return the scaled points (n, p)."""
+        return (points - self.center) / self.scale
+
+
+def _block(bags: Bags, start: int) -> Float64[np.ndarray, "n p"]:
+    return bags.points[start : start + BLOCK_ROWS].astype(np.float64)

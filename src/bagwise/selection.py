@@ -1,0 +1,206 @@
+"""Tuning: the paper's grid, with features shared between all candidates that have them in common."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import joblib
+import numpy as np
+from jaxtyping import Float64
+from sklearn.base import clone
+from sklearn.model_selection import KFold, ParameterGrid
+
+from bagwise.bags import Bags, as_bags
+from bagwise.base import FEATURE_PARAMETERS, BagRegressor, Embedding
+from bagwise.embedding import BagStats, summarise
+from bagwise.exceptions import BagwiseError
+from bagwise.matching import check_labels
+from bagwise.metrics import mse, nll
+from bagwise.task import Task
+
+METRICS = {"nll": nll, "mse": mse}
+
+# The paper's grid, and the weight variances and penalties that take the place of its
+# regularisation strengths 0, 1e-5 … 1; the automatic choices are candidates like the others.
+PAPER_GRID: dict[str, Sequence[Any]] = {
+    "n_landmarks": (30, 60, 90),
+    "bandwidth_scale": (0.5, 0.75, 1.0, 1.25, 1.5),
+    "penalty": ("loo", 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0),
+    "weight_var": ("evidence", 1.0, 1e1, 1e2, 1e3, 1e5),
+}
+
+
+def paper_grid(estimator: Any) -> dict[str, Sequence[Any]]:
+    """Return the part of the paper's grid that the estimator has parameters for.
+
+    Examples
+    --------
+    >>> from bagwise.regressors import BayesianLinearRegressor
+    >>> list(paper_grid(BayesianLinearRegressor()))
+    ['n_landmarks', 'bandwidth_scale', 'weight_var']
+    """
+    known = estimator.get_params()
+    return {name: values for name, values in PAPER_GRID.items() if name in known}
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """What :func:`tune` found.
+
+    Attributes
+    ----------
+    estimator : fitted with the best parameters (to the training bags if validation bags were given,
+        else to all bags)
+    params : the best parameters
+    score : their metric, the smaller the better
+    table : one dict per candidate: its parameters and its ``score``, best first
+    metric : "nll" or "mse"
+    """
+
+    estimator: Any
+    params: dict[str, Any]
+    score: float
+    table: list[dict[str, Any]]
+    metric: str
+
+
+@dataclass
+class FeatureCache:
+    """Features of bags by the parameters that decide them, so that nothing is computed twice.
+
+    Keep one to tune several models on the same bags: they share it. It holds statistics of bags,
+    not features of points, and so is small.
+    """
+
+    _embeddings: dict[tuple[str, int], Embedding] = field(default_factory=dict)
+    _stats: dict[tuple[int, int], tuple[Embedding, Bags, BagStats]] = field(default_factory=dict)
+
+    def embedding(self, estimator: BagRegressor, bags: Bags) -> Embedding:
+        """Return the estimator's features and the statistics of the training bags."""
+        params = estimator.get_params(deep=False)
+        features = {name: params.get(name) for name in FEATURE_PARAMETERS}
+        key = joblib.hash(features), id(bags)
+        if key not in self._embeddings:
+            (features_,) = estimator.candidate_features(bags)
+            self._embeddings[key] = Embedding(features_, summarise(bags, features_))
+        return self._embeddings[key]
+
+    def stats(self, embedding: Embedding, bags: Bags) -> BagStats:
+        """Return the statistics of other bags under the same features."""
+        key = id(embedding), id(bags)
+        if key not in self._stats:
+            stats = summarise(bags, embedding.features, covariance=False)
+            self._stats[key] = embedding, bags, stats  # holding both keeps their ids unique
+        return self._stats[key][2]
+
+
+def tune(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    validation: tuple[Any, Any] | None = None,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    metric: str | None = None,
+    n_folds: int = 5,
+    cache: FeatureCache | None = None,
+    progress: bool = True,
+) -> TuneResult:
+    """Choose an estimator's parameters on bags that it was not fitted to.
+
+    Parameters
+    ----------
+    estimator : a regressor of bagwise
+    X, y : bags and labels to fit
+    validation : (bags, labels) to choose by; without it, cross-validation, and then a fit to all
+    grid : parameter names and values, by default :func:`paper_grid`
+    metric : "nll" or "mse", by default what the paper uses for the model
+    n_folds : folds of the cross-validation
+    cache : FeatureCache to share features with other calls
+    progress : whether to show a progress bar; never in a log file
+
+    Examples
+    --------
+    >>> from bagwise.regressors import BayesianLinearRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 40)
+    >>> bags = [rng.normal(0, scale, (30, 1)) for scale in y]
+    >>> grid = {"n_landmarks": [5, 10], "bandwidth_scale": [1.0, 2.0]}
+    >>> found = tune(BayesianLinearRegressor(), bags, y, grid=grid)
+    >>> len(found.table), found.metric
+    (4, 'nll')
+    """
+    bags = as_bags(X)
+    y = check_labels(y, bags)
+    metric = estimator.tuning_metric if metric is None else metric
+    if metric not in METRICS:
+        raise BagwiseError.because(f"metric is {metric!r}", '"nll" or "mse"', 'Try "nll".')
+    candidates = list(ParameterGrid(dict(paper_grid(estimator) if grid is None else grid)))
+    cache = FeatureCache() if cache is None else cache
+    splits = list(_splits(bags, y, validation, n_folds))
+    scores = np.zeros((len(candidates), len(splits)))
+    steps = _tracked([(c, s) for s in range(len(splits)) for c in range(len(candidates))], progress)
+    for c, s in steps:
+        candidate = clone(estimator).set_params(**candidates[c])
+        scores[c, s] = _score(candidate, splits[s], cache, metric)
+    order = np.argsort(scores.mean(axis=1), kind="stable")
+    table = [candidates[c] | {"score": float(scores[c].mean())} for c in order]
+    best = clone(estimator).set_params(**candidates[order[0]])
+    _fit(best, bags, Task.of(bags, y), y, cache)
+    return TuneResult(best, candidates[order[0]], table[0]["score"], table, metric)
+
+
+@dataclass(frozen=True, eq=False)
+class _Split:
+    train: Bags
+    train_labels: Float64[np.ndarray, " n"]
+    task: Task
+    held_out: Bags
+    held_out_labels: Float64[np.ndarray, " m"]
+
+
+def _splits(
+    bags: Bags, y: Float64[np.ndarray, " n"], validation: tuple[Any, Any] | None, n_folds: int
+) -> Iterator[_Split]:
+    if validation is not None:
+        held_out = as_bags(validation[0])
+        labels = check_labels(validation[1], held_out)
+        yield _Split(bags, y, Task.of(bags, y), held_out, labels)
+        return
+    for train, test in KFold(n_folds, shuffle=True, random_state=0).split(y):
+        part = bags[train]
+        yield _Split(part, y[train], Task.of(part, y[train]), bags[test], y[test])
+
+
+def _score(estimator: Any, split: _Split, cache: FeatureCache, metric: str) -> float:
+    embedding = _fit(estimator, split.train, split.task, split.train_labels, cache)
+    if embedding is None:
+        prediction = estimator.predict_dist(split.held_out)
+    else:
+        stats = cache.stats(embedding, split.held_out)
+        prediction = estimator.predict_stats(stats, split.held_out)
+    return METRICS[metric](prediction, split.held_out_labels)
+
+
+def _fit(
+    estimator: Any, bags: Bags, task: Task, y: Float64[np.ndarray, " n"], cache: FeatureCache
+) -> Embedding | None:
+    """Fit with shared features if the estimator's parameters determine them, else as usual."""
+    if not estimator.has_shared_features():
+        estimator.fit(bags, y)
+        return None
+    embedding = cache.embedding(estimator, bags)
+    estimator.fit_embedding(embedding, bags, task)
+    return embedding
+
+
+def _tracked(steps: list[Any], progress: bool) -> Iterator[Any]:
+    if not (progress and sys.stderr.isatty()):
+        return iter(steps)
+    from rich.console import Console
+    from rich.progress import track
+
+    return iter(track(steps, "tuning", console=Console(stderr=True), transient=True))

@@ -1,0 +1,215 @@
+"""Shrinkage basis: one basis in which every bag's embedding posterior is diagonal.
+
+The embedding μ_i of a bag has the prior GP(m0, ηr) and is seen as μ̂_i ~ N(μ_i(u), Σ/N_i). All
+bags share Σ, so one generalised eigenproblem, W^T Σ W = I and W^T r(u,u) W = diag(λ), serves every
+bag size and every η:
+
+    (ηr + Σ/N)^-1 = N W diag(κ) W^T,      κ_k = 1/(1 + N η λ_k)
+
+A function f = Σ_l α_l k(·, z_l) has the weights α = T w, with T^T K_z T = I: its squared RKHS norm
+is ‖w‖². In these coordinates the mean of f over bag i has the posterior
+
+    mean      w·T^T m0(z) + Σ_k ηN κ_k t_ik h_k           t_i = W^T (μ̂_i − m0),  h = H w
+    variance  Σ_k ηλ_k κ_k g_k² + η w^T S w               g = P w
+
+where H = W^T r(u,z) T, P = H/λ, and S is the part of r(z,z) that u cannot see (0 if z = u). The
+constant w·T^T m0(z) belongs to the intercept, which is the label at the prior mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64
+from scipy.linalg import eigh
+
+from bagwise.embedding import BagStats
+from bagwise.features import Features, LandmarkFeatures, PriorGram
+
+# Directions whose share of the largest eigenvalue is below this are rounding error.
+NULL = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class ShrinkageBasis:
+    """The basis of the module's docstring.
+
+    Attributes
+    ----------
+    projection : (d, d), W
+    spectrum : (d,), λ: prior variance over the variance of one point, at η = 1
+    mean_map : (d, q), H
+    spread_map : (d, q), P
+    unseen : (q, q), S, or None if z = u
+    weight_map : (s, q), T
+    """
+
+    projection: Float64[np.ndarray, "d d"]
+    spectrum: Float64[np.ndarray, " d"]
+    mean_map: Float64[np.ndarray, "d q"]
+    spread_map: Float64[np.ndarray, "d q"]
+    unseen: Float64[np.ndarray, "q q"] | None
+    weight_map: Float64[np.ndarray, "s q"]
+
+    def project(
+        self, mean: Float64[np.ndarray, "n d"], prior_mean: Float64[np.ndarray, " d"]
+    ) -> Float64[np.ndarray, "n d"]:
+        """Return t_i = W^T (μ̂_i − m0) for every bag."""
+        return (mean - prior_mean) @ self.projection
+
+    def slack(
+        self, sizes: Float64[np.ndarray, " m"], prior_scale: float
+    ) -> Float64[np.ndarray, "m d"]:
+        """Return κ = 1/(1 + N η λ): the share of the prior variance left after N points."""
+        return 1.0 / (1.0 + np.multiply.outer(sizes, prior_scale * self.spectrum))
+
+    def unseen_variance(self, w: Float64[np.ndarray, " q"]) -> float:
+        """Return w^T S w, to be multiplied by η."""
+        return 0.0 if self.unseen is None else float(w @ self.unseen @ w)
+
+
+def with_floor(
+    within_cov: Float64[np.ndarray, "d d"], floor: float
+) -> Float64[np.ndarray, "d d"]:
+    """Return Σ + floor · (average variance) · I.
+
+    Features hardly vary in some directions, which a bag would otherwise pin down with its first
+    point. Where no feature varies at all, the identity takes the place of the average.
+    """
+    average = np.trace(within_cov) / len(within_cov)
+    return within_cov + floor * (average or 1.0) * np.eye(len(within_cov))
+
+
+def whitening(gram: Float64[np.ndarray, "s s"]) -> Float64[np.ndarray, "s q"]:
+    """Return T with T^T K T = I, without the directions in which K vanishes.
+
+    Examples
+    --------
+    >>> whitening(np.array([[4.0, 0.0], [0.0, 0.0]]))
+    array([[0.5], [0. ]])
+    """
+    values, vectors = np.linalg.eigh(gram)
+    keep = values > NULL * values[-1]
+    return vectors[:, keep] / np.sqrt(values[keep])
+
+
+def shrinkage_basis(
+    within_cov: Float64[np.ndarray, "d d"],
+    prior: PriorGram,
+    weight_map: Float64[np.ndarray, "s q"],
+    *,
+    same_landmarks: bool = True,
+) -> ShrinkageBasis:
+    """Solve the eigenproblem and carry the function's weights into the basis.
+
+    Parameters
+    ----------
+    within_cov : (d, d), Σ, positive definite: see :func:`with_floor`
+    prior : PriorGram of r between u and z
+    weight_map : (s, q), T
+    same_landmarks : whether z = u, where S = 0 and P = W^-1 T need no division by λ
+    """
+    spectrum, projection = eigh(prior.uu, within_cov)
+    spectrum = np.maximum(spectrum, 0.0)
+    if same_landmarks:
+        spread_map = projection.T @ within_cov @ weight_map
+        mean_map = spectrum[:, None] * spread_map
+        return ShrinkageBasis(projection, spectrum, mean_map, spread_map, None, weight_map)
+    mean_map = projection.T @ prior.uz @ weight_map
+    seen = spectrum > NULL * spectrum[-1]
+    spread_map = np.zeros_like(mean_map)
+    spread_map[seen] = mean_map[seen] / spectrum[seen, None]
+    unseen = weight_map.T @ prior.zz @ weight_map - mean_map.T @ spread_map
+    values, vectors = np.linalg.eigh((unseen + unseen.T) / 2.0)
+    unseen = (vectors * np.maximum(values, 0.0)) @ vectors.T  # rounding must not make it negative
+    return ShrinkageBasis(projection, spectrum, mean_map, spread_map, unseen, weight_map)
+
+
+@dataclass(frozen=True, eq=False)
+class BasisSlope:
+    """Derivative of r in a parameter such as log ℓ, in a basis.
+
+    Attributes
+    ----------
+    uu : (d, d), W^T ṙ(u,u) W;  uz : (d, q), W^T ṙ(u,z) T;  zz : (q, q), T^T ṙ(z,z) T
+    """
+
+    uu: Float64[np.ndarray, "d d"]
+    uz: Float64[np.ndarray, "d q"]
+    zz: Float64[np.ndarray, "q q"]
+
+    @classmethod
+    def of(cls, basis: ShrinkageBasis, slope: PriorGram) -> BasisSlope:
+        """Carry a derivative of r into the basis."""
+        left, right = basis.projection.T, basis.weight_map
+        return cls(
+            left @ slope.uu @ left.T, left @ slope.uz @ right, right.T @ slope.zz @ right
+        )
+
+
+class KernelPrior:
+    """Basis family of the prior r = k: one basis, whatever the scales.
+
+    Parameters
+    ----------
+    features : Features;  stats : BagStats with within_cov;  floor : see :func:`with_floor`
+    """
+
+    start_length = None
+
+    def __init__(self, features: Features, stats: BagStats, floor: float) -> None:
+        self.prior_mean = stats.mean.mean(axis=0)
+        assert stats.within_cov is not None
+        self.basis = shrinkage_basis(
+            with_floor(stats.within_cov, floor),
+            features.kernel_prior(),
+            whitening(features.weight_gram()),
+            same_landmarks=features.same_landmarks,
+        )
+        self._bags = self.basis.project(stats.mean, self.prior_mean)
+
+    def at(self, log_length: float | None) -> tuple[ShrinkageBasis, Float64[np.ndarray, "n d"]]:
+        """Return the basis and the projected training bags."""
+        return self.basis, self._bags
+
+    def slope(self, log_length: float) -> BasisSlope:
+        """Raise: there is no length to differentiate by."""
+        raise TypeError("the prior r = k has no length scale")
+
+
+class ConvolvedPrior:
+    """Basis family of the convolved prior: a basis for each length ℓ of its measure.
+
+    Starts at the root mean square norm of the landmarks, which is the spread of the data.
+    """
+
+    def __init__(self, features: LandmarkFeatures, stats: BagStats, floor: float) -> None:
+        assert stats.within_cov is not None
+        self.prior_mean = stats.mean.mean(axis=0)
+        self.start_length = float(np.sqrt(np.mean(np.sum(features.landmarks**2, axis=1)))) or 1.0
+        self._features = features
+        self._gaps = stats.mean - self.prior_mean
+        self._within_cov = with_floor(stats.within_cov, floor)
+        self._weight_map = whitening(features.weight_gram())
+        self._last: tuple[float, ShrinkageBasis, np.ndarray, PriorGram] | None = None
+
+    def at(self, log_length: float | None) -> tuple[ShrinkageBasis, Float64[np.ndarray, "n d"]]:
+        """Return the basis at log ℓ and the training bags projected on it."""
+        assert log_length is not None
+        if self._last is None or self._last[0] != log_length:
+            prior, slope = self._features.convolved_prior(float(np.exp(log_length)))
+            basis = shrinkage_basis(
+                self._within_cov,
+                prior,
+                self._weight_map,
+                same_landmarks=self._features.same_landmarks,
+            )
+            self._last = (log_length, basis, self._gaps @ basis.projection, slope)
+        return self._last[1], self._last[2]
+
+    def slope(self, log_length: float) -> BasisSlope:
+        """Return the derivative of r in log ℓ, in the basis at log ℓ."""
+        self.at(log_length)
+        assert self._last is not None
+        return BasisSlope.of(self._last[1], self._last[3])

@@ -1,0 +1,91 @@
+"""Task: the labels of the training bags and what is known of the bags as wholes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+from bagwise.bags import Bags
+from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
+from bagwise.inference.effects import FixedEffects
+from bagwise.matching import check_labels
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Standardised labels, fixed effects and bag weights.
+
+    Attributes
+    ----------
+    labels : (n,), (y − center)/scale
+    center, scale : weighted mean and standard deviation of y; scale is 1 for constant labels
+    effects : FixedEffects;  design : (n, r), their columns for the training bags
+    weights : (n,), sample weights scaled to mean 1
+    """
+
+    labels: Float64[np.ndarray, " n"]
+    center: float
+    scale: float
+    effects: FixedEffects
+    design: Float64[np.ndarray, "n r"]
+    weights: Float64[np.ndarray, " n"]
+
+    @classmethod
+    def of(cls, bags: Bags, y: Any, sample_weight: Any = None) -> Task:
+        """Check labels and sample weights, and standardise.
+
+        Examples
+        --------
+        >>> Task.of(Bags.from_array(np.zeros((2, 1, 1))), [1.0, 3.0]).labels
+        array([-1.,  1.])
+        """
+        y = check_labels(y, bags)
+        if bags.n_bags < 2:
+            raise InvalidBagsError.because(
+                "there is 1 bag to fit",
+                "at least 2, as each bag has one label to learn from",
+                "Give more bags; if the rows of this one belong to several, pass (X, groups).",
+            )
+        weights = _sample_weight(sample_weight, bags)
+        center = float(np.average(y, weights=weights))
+        spread = float(np.sqrt(np.average((y - center) ** 2, weights=weights)))
+        scale = spread if spread > 1e-12 * abs(center) else 1.0
+        effects = FixedEffects.fit(bags.covariates, bags.n_bags)
+        design = effects.design(bags.covariates, bags.n_bags)
+        return cls((y - center) / scale, center, scale, effects, design, weights)
+
+    def take(self, bags: Bool[np.ndarray, " n"]) -> Task:
+        """Return the task of some of the bags, with labels on the same scale."""
+        return replace(
+            self, labels=self.labels[bags], design=self.design[bags], weights=self.weights[bags]
+        )
+
+
+def _sample_weight(sample_weight: Any, bags: Bags) -> Float64[np.ndarray, " n"]:
+    if sample_weight is None:
+        return np.ones(bags.n_bags)
+    weights = np.asarray(sample_weight)
+    if weights.dtype.kind not in "fiub" or weights.shape != (bags.n_bags,):
+        raise InvalidLabelsError.because(
+            f"sample_weight has shape {weights.shape} and dtype {weights.dtype}",
+            f"one number per bag, ({bags.n_bags},)",
+            "Weights of points go into the bags: Bags.from_groups(X, groups, weights=...).",
+        )
+    weights = weights.astype(np.float64)
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(bad):
+        raise InvalidLabelsError.because(
+            f"sample_weight of bag {bags.ids[bad[0]]!s} (position {bad[0]}) is {weights[bad[0]]}",
+            "a finite number, not negative",
+            "Give a bag that is not to count the weight 0.",
+        )
+    if np.count_nonzero(weights) < 2:
+        raise InvalidLabelsError.because(
+            f"{np.count_nonzero(weights)} bags have a positive sample_weight",
+            "at least 2",
+            "Leave sample_weight out to count all bags alike.",
+        )
+    return weights / weights.mean()
