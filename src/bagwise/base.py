@@ -69,6 +69,7 @@ class BagRegressor(RegressorMixin, BaseEstimator):
     bandwidth_scale: float | str
     standardize: bool
     random_state: Any
+    head_: Any
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to bags X (anything that :func:`bagwise.as_bags` takes) and labels y (n_bags,).
@@ -168,7 +169,7 @@ class BagRegressor(RegressorMixin, BaseEstimator):
         return lambda kernel: LandmarkFeatures(kernel, scaling, u, z)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Return the predicted labels (n_bags,); with return_std, also their standard deviations."""
+        """Return the predicted labels (n_bags,), and with return_std their standard deviations."""
         prediction = self.predict_dist(X)
         return (prediction.mean, prediction.std) if return_std else prediction.mean
 

@@ -6,27 +6,31 @@ head has a ``loss``, comparable between fits of one kind to the same labels: the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float64
 
 from bagwise.embedding import BagStats
-from bagwise.inference.evidence import WeightPosterior, evidence_at, maximise_evidence
+from bagwise.inference.evidence import WeightPosterior, maximise_evidence
 from bagwise.inference.posterior_mode import (
     Mode,
-    ShrinkageProblem,
     find_mode,
     find_mode_by_evidence,
+    warn_if_unfinished,
 )
 from bagwise.inference.ridge import RidgeProblem
+from bagwise.inference.shrinkage_objective import ShrinkageProblem
 from bagwise.prediction import SizeCurve
 from bagwise.shrinkage import ConvolvedPrior, KernelPrior, ShrinkageBasis
 from bagwise.task import Task
 
 Vector = Float64[np.ndarray, " n"]
 Effects = Float64[np.ndarray, "n r"]
+
+# Noise variance of standardised labels is never taken to be less: a density needs one.
+MIN_NOISE = 1e-10
 
 # Prior scales tried by freq-shrinkage, around the one that halves a bag of median size.
 PRIOR_SCALE_FACTORS = np.logspace(-4, 4, 17)
@@ -45,7 +49,10 @@ class Moments:
 class Head(Protocol):
     """A fitted head."""
 
-    loss: float
+    @property
+    def loss(self) -> float:
+        """Criterion by which fits to other features are compared with this one."""
+        ...
 
     def moments(self, stats: BagStats, effects: Effects) -> Moments:
         """Predict bags from their statistics and fixed effects F."""
@@ -102,10 +109,7 @@ class LinearHead:
     ) -> LinearHead:
         """Fit by Bayesian linear regression; weight_var None: that of the largest evidence."""
         problem, center = _problem(X, task)
-        if weight_var is None:
-            evidence = maximise_evidence(problem)
-        else:
-            evidence = _evidence_given(problem, weight_var)
+        evidence = maximise_evidence(problem, weight_var)
         head = cls._solve(
             problem,
             X - center,
@@ -114,8 +118,7 @@ class LinearHead:
             noise_var=evidence.noise_var,
             loss=evidence.loss,
         )
-        posterior = WeightPosterior.of(problem, evidence, X - center)
-        return cls(**(vars(head) | {"posterior": posterior}))
+        return replace(head, posterior=WeightPosterior.of(problem, evidence, X - center))
 
     @classmethod
     def _solve(
@@ -143,31 +146,12 @@ class LinearHead:
         return self.of(stats.mean, effects)
 
 
-# Noise variance of standardised labels is never taken to be less: a density needs one.
-MIN_NOISE = 1e-10
-
-
 def _problem(
     X: Float64[np.ndarray, "n d"], task: Task
 ) -> tuple[RidgeProblem, Float64[np.ndarray, " d"]]:
     center = X.mean(axis=0)
     problem = RidgeProblem.from_features(X - center, task.design, task.labels, task.weights)
     return problem, center
-
-
-def _evidence_given(problem: RidgeProblem, weight_var: float):  # type: ignore[no-untyped-def]
-    """Return the evidence's best σ² at a given ρ²: the fixed point of σ²(λ) = λρ²."""
-    from scipy.optimize import brentq
-
-    logs = np.log(problem.penalties())
-
-    def gap(log: float) -> float:
-        return float(np.log(evidence_at(problem, np.exp(log)).noise_var) - log)
-
-    target = np.log(weight_var)
-    low, high = logs[0] - 20.0, logs[-1] + 20.0
-    root = brentq(lambda log: gap(log) - target, low, high)
-    return evidence_at(problem, float(np.exp(root)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,13 +241,12 @@ class ShrinkageHead:
     ) -> ShrinkageHead:
         """Fit; weight_var None: that of the largest evidence."""
         sizes, size_of = np.unique(stats.sizes, return_inverse=True)
-        problem = ShrinkageProblem(
-            family, sizes, size_of, task.labels, task.design, task.weights
-        )
+        problem = ShrinkageProblem(family, sizes, size_of, task.labels, task.design, task.weights)
         if weight_var is None:
             mode = find_mode_by_evidence(problem)
         else:
             mode = find_mode(problem, weight_var)
+        warn_if_unfinished(mode, len(task.labels))
         length = None if family.start_length is None else float(mode.theta[-1])
         basis, _ = family.at(length)
         q, scales = basis.mean_map.shape[1], mode.theta[-problem.n_scales :]

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float64
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise.base import BagRegressor, bandwidths, choice, generator, number_or, positive
 from bagwise.bags import as_bags
+from bagwise.base import BagRegressor, bandwidths, choice, generator, number_or, positive
 from bagwise.double_sum import bag_gram, bag_norms
 from bagwise.heads import MIN_NOISE, Moments
 from bagwise.inference.ridge import RidgeProblem

@@ -1,4 +1,4 @@
-"""Tuning: the paper's grid, with features shared between all candidates that have them in common."""
+"""Tuning on the paper's grid, with features shared between the candidates that agree on them."""
 
 from __future__ import annotations
 

@@ -69,9 +69,7 @@ class ShrinkageBasis:
         return 0.0 if self.unseen is None else float(w @ self.unseen @ w)
 
 
-def with_floor(
-    within_cov: Float64[np.ndarray, "d d"], floor: float
-) -> Float64[np.ndarray, "d d"]:
+def with_floor(within_cov: Float64[np.ndarray, "d d"], floor: float) -> Float64[np.ndarray, "d d"]:
     """Return Σ + floor · (average variance) · I.
 
     Features hardly vary in some directions, which a bag would otherwise pin down with its first
@@ -143,9 +141,7 @@ class BasisSlope:
     def of(cls, basis: ShrinkageBasis, slope: PriorGram) -> BasisSlope:
         """Carry a derivative of r into the basis."""
         left, right = basis.projection.T, basis.weight_map
-        return cls(
-            left @ slope.uu @ left.T, left @ slope.uz @ right, right.T @ slope.zz @ right
-        )
+        return cls(left @ slope.uu @ left.T, left @ slope.uz @ right, right.T @ slope.zz @ right)
 
 
 class KernelPrior:
@@ -184,8 +180,9 @@ class ConvolvedPrior:
     Starts at the root mean square norm of the landmarks, which is the spread of the data.
     """
 
-    def __init__(self, features: LandmarkFeatures, stats: BagStats, floor: float) -> None:
-        assert stats.within_cov is not None
+    def __init__(self, features: Features, stats: BagStats, floor: float) -> None:
+        features.convolved_prior(1.0)  # raises unless the features have such a prior
+        assert stats.within_cov is not None and isinstance(features, LandmarkFeatures)
         self.prior_mean = stats.mean.mean(axis=0)
         self.start_length = float(np.sqrt(np.mean(np.sum(features.landmarks**2, axis=1)))) or 1.0
         self._features = features

@@ -23,6 +23,9 @@ from bagwise.inference.ridge import RidgeProblem
 # Least noise variance, as a share of the variance of the labels: labels have finite digits.
 MIN_NOISE = 1e-10
 
+# Noise variances tried when the weight variance is given, as shares of that of the labels.
+NOISE_SHARES = np.logspace(-10, 1, 89)
+
 # How finely log λ is found.
 LOG_TOLERANCE = 1e-10
 
@@ -48,8 +51,13 @@ class Evidence:
         return self.noise_var / self.penalty
 
 
-def maximise_evidence(problem: RidgeProblem) -> Evidence:
+def maximise_evidence(problem: RidgeProblem, weight_var: float | None = None) -> Evidence:
     """Find the penalty with the largest evidence: on a grid, then exactly.
+
+    Parameters
+    ----------
+    problem : RidgeProblem
+    weight_var : ρ² if it is given, so that only σ² = λρ² is sought
 
     Examples
     --------
@@ -59,31 +67,44 @@ def maximise_evidence(problem: RidgeProblem) -> Evidence:
     >>> round(maximise_evidence(problem).noise_var, 3)
     0.005
     """
-    logs = np.log(problem.penalties())
-    best = int(np.argmin([evidence_at(problem, np.exp(log)).loss for log in logs]))
-    low, high = logs[max(best - 1, 0)], logs[min(best + 1, len(logs) - 1)]
+    if weight_var is None:
+        logs = np.log(problem.penalties())
+    else:
+        logs = np.log(_label_var(problem) * NOISE_SHARES / weight_var)
+
+    def loss(log: float) -> float:
+        return evidence_at(problem, float(np.exp(log)), weight_var).loss
+
+    best = int(np.argmin([loss(log) for log in logs]))
     found = minimize_scalar(
-        lambda log: evidence_at(problem, np.exp(log)).loss,
-        bounds=(low, high),
+        loss,
+        bounds=(logs[max(best - 1, 0)], logs[min(best + 1, len(logs) - 1)]),
         method="bounded",
         options={"xatol": LOG_TOLERANCE},
     )
-    return evidence_at(problem, float(np.exp(found.x)))
+    return evidence_at(problem, float(np.exp(found.x)), weight_var)
 
 
-def evidence_at(problem: RidgeProblem, penalty: float) -> Evidence:
-    """Return σ² and the loss at one penalty."""
+def evidence_at(problem: RidgeProblem, penalty: float, weight_var: float | None = None) -> Evidence:
+    """Return σ² and the loss at one penalty; σ² = λρ² if ρ² is given, else its best value."""
     values, target = problem.values, problem.target
     coordinates = problem.vectors.T @ target
     freedom = max(len(target) - problem.effects.shape[1], 1)
     # The residual in two sums of squares, neither of which can be negative.
     inside = np.sum(coordinates**2 * penalty / (values + penalty))
     outside = np.sum((target - problem.vectors @ coordinates) ** 2)
-    floor = MIN_NOISE * max(float(np.mean(target**2)), np.finfo(float).tiny / MIN_NOISE)
-    noise_var = max(float(inside + outside) / freedom, floor)
-    misfit = float(inside + outside) / noise_var
-    loss = freedom * np.log(noise_var) + misfit + np.sum(np.log1p(values / penalty))
+    misfit = float(inside + outside)
+    if weight_var is None:
+        noise_var = max(misfit / freedom, MIN_NOISE * _label_var(problem))
+    else:
+        noise_var = penalty * weight_var
+    loss = freedom * np.log(noise_var) + misfit / noise_var + np.sum(np.log1p(values / penalty))
     return Evidence(float(penalty), noise_var, float(loss) / (2 * len(target)))
+
+
+def _label_var(problem: RidgeProblem) -> float:
+    """Return the variance of the labels about the fixed effects, or 1 if they explain all."""
+    return float(np.mean(problem.target**2)) or 1.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,7 +48,11 @@ class RidgeProblem:
 
     @classmethod
     def from_features(
-        cls, X: Float64[np.ndarray, "n d"], F: Float64[np.ndarray, "n r"], y: Vector, weights: Vector
+        cls,
+        X: Float64[np.ndarray, "n d"],
+        F: Float64[np.ndarray, "n r"],
+        y: Vector,
+        weights: Vector,
     ) -> RidgeProblem:
         """Set the problem up from features X, by one singular value decomposition."""
         root = np.sqrt(weights)
@@ -60,7 +64,11 @@ class RidgeProblem:
 
     @classmethod
     def from_gram(
-        cls, K: Float64[np.ndarray, "n n"], F: Float64[np.ndarray, "n r"], y: Vector, weights: Vector
+        cls,
+        K: Float64[np.ndarray, "n n"],
+        F: Float64[np.ndarray, "n r"],
+        y: Vector,
+        weights: Vector,
     ) -> RidgeProblem:
         """Set the problem up from a Gram matrix K of the bags, by one eigendecomposition."""
         root = np.sqrt(weights)

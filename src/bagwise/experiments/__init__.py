@@ -1,0 +1,1 @@
+"""Experiments: the demo, the benchmark and the comparison with the paper."""

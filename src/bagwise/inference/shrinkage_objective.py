@@ -1,0 +1,257 @@
+"""The shrinkage model's objective: minus the log posterior density, with its derivatives.
+
+y_i ~ N(ξ_i, ν_i) with the parts of :mod:`bagwise.shrinkage` and σ² the noise:
+
+    ξ_i = f_i·γ + Σ_k ηNκ_k t_ik h_k         ν_i = Σ_k ηλ_kκ_k g_k² + η w^T S w + σ²
+    J = ½ Σ_i {log ν_i + (y_i − ξ_i)²/ν_i} + ‖w‖²/2ρ² + weak priors on log σ², log η, log ℓ
+
+The parameters are θ = (w, γ, log σ², log η[, log ℓ]). With ∂κ/∂log η = −κ(1 − κ) everything is in
+closed form. When ℓ moves, so do R and its basis: the first derivatives are those of (R + Σ/N)^-1,
+written in the basis, so that eigenvectors are never differentiated. The second derivatives in ℓ
+are differences of the gradient.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float64, Int
+
+from bagwise.shrinkage import BasisSlope, ShrinkageBasis
+
+Vector = Float64[np.ndarray, " n"]
+
+# Standard deviation of the log-normal priors on σ², η and ℓ: a factor of e^4 up or down is not
+# surprising. They keep the optimum finite where the data are silent, as on η if all bags are large.
+LOG_SCALE_SD = 4.0
+
+# Step in log ℓ for second derivatives.
+LENGTH_STEP = 1e-5
+
+# Noise at the start, as a share of the variance of the (standardised) labels.
+START_NOISE = 0.5
+
+
+class BasisFamily(Protocol):
+    """Bases as a function of log ℓ; a family without ℓ has one member."""
+
+    @property
+    def start_length(self) -> float | None:
+        """Where to start ℓ, or None if there is none."""
+        ...
+
+    def at(self, log_length: float | None) -> tuple[ShrinkageBasis, Float64[np.ndarray, "n d"]]:
+        """Return the basis and the projected bags t."""
+        ...
+
+    def slope(self, log_length: float) -> BasisSlope:
+        """Return the derivative of r in log ℓ, in the basis there."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ShrinkageProblem:
+    """Data of one fit: bags in a basis family, labels, fixed effects, weights of bags.
+
+    Attributes
+    ----------
+    family : BasisFamily
+    sizes : (m,) distinct sizes;  size_of : (n,) position of each bag's size among them
+    labels : (n,), standardised
+    effects : (n, r), F
+    sample_weight : (n,), mean 1
+    """
+
+    family: BasisFamily
+    sizes: Float64[np.ndarray, " m"]
+    size_of: Int[np.ndarray, " n"]
+    labels: Vector
+    effects: Float64[np.ndarray, "n r"]
+    sample_weight: Vector
+
+    @property
+    def n_scales(self) -> int:
+        """Number of scale parameters at the end of θ: σ², η and perhaps ℓ."""
+        return 2 if self.family.start_length is None else 3
+
+    @cached_property
+    def start(self) -> Float64[np.ndarray, " k"]:
+        """θ of the constant function, with a bag of median size halfway shrunk."""
+        length = self.family.start_length
+        basis, _ = self.family.at(None if length is None else float(np.log(length)))
+        seen = basis.spectrum[basis.spectrum > 0]
+        typical = float(np.exp(np.mean(np.log(seen)))) if len(seen) else 1.0
+        median = float(np.median(self.sizes[self.size_of]))
+        scales = [np.log(START_NOISE), -np.log(typical * median)]
+        scales += [] if length is None else [np.log(length)]
+        n_weights = basis.mean_map.shape[1] + self.effects.shape[1]
+        return np.concatenate([np.zeros(n_weights), scales])
+
+    def split(
+        self, theta: Float64[np.ndarray, " k"]
+    ) -> tuple[np.ndarray, np.ndarray, Float64[np.ndarray, " s"]]:
+        """Return w, γ and the log scales of θ."""
+        at_scales = len(theta) - self.n_scales
+        q = at_scales - self.effects.shape[1]
+        return theta[:q], theta[q:at_scales], theta[at_scales:]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """J, its gradient, its Hessian (but for log ℓ) and the Fisher information at one θ."""
+
+    value: float
+    gradient: Float64[np.ndarray, " k"]
+    hessian: Float64[np.ndarray, "k k"]
+    fisher: Float64[np.ndarray, "k k"]
+
+
+class Moments:
+    """ξ and ν at one θ, with first derivatives and sums of second ones.
+
+    ν depends on a bag only through its size, so it is kept per distinct size: (m,) and (m, k).
+    """
+
+    def __init__(self, problem: ShrinkageProblem, theta: Float64[np.ndarray, " k"]) -> None:
+        self.problem = problem
+        self.w, self.gamma, scales = problem.split(theta)
+        length = float(scales[2]) if problem.n_scales == 3 else None
+        self.basis, self.t = problem.family.at(length)
+        self.noise, self.eta = np.exp(scales[:2])
+        self.kappa = self.basis.slack(problem.sizes, self.eta)
+        self.h, self.g = self.basis.mean_map @ self.w, self.basis.spread_map @ self.w
+        self.gain = self.eta * problem.sizes[:, None] * self.kappa  # ηNκ
+        self.left = self.eta * self.basis.spectrum * self.kappa  # ηλκ
+        self.unseen = self.eta * self.basis.unseen_variance(self.w)
+        self.slope = None if length is None else problem.family.slope(length)
+        self.columns = len(self.w), len(self.w) + len(self.gamma)
+        self.d_mean = self._d_mean(len(theta))
+        self.d_var = self._d_var(len(theta))
+        self.mean = self.d_mean[:, : self.columns[1]] @ theta[: self.columns[1]]
+        self.var = self.left @ self.g**2 + self.unseen + self.noise
+
+    def _d_mean(self, k: int) -> Float64[np.ndarray, "n k"]:
+        """Return ∂ξ/∂θ."""
+        of, (q, at_scales) = self.problem.size_of, self.columns
+        slopes = np.zeros((len(of), k))
+        slopes[:, :q] = (self.t * self.gain[of]) @ self.basis.mean_map
+        slopes[:, q:at_scales] = self.problem.effects
+        slopes[:, at_scales + 1] = np.sum(self.t * (self.gain * self.kappa * self.h)[of], axis=1)
+        if self.slope is not None:
+            pull = self.slope.uz @ self.w - ((1.0 - self.kappa) * self.g) @ self.slope.uu
+            slopes[:, -1] = np.sum(self.t * (self.gain * pull)[of], axis=1)
+        return slopes
+
+    def _d_var(self, k: int) -> Float64[np.ndarray, "m k"]:
+        """Return ∂ν/∂θ per distinct size."""
+        q, at_scales = self.columns
+        slopes = np.zeros((len(self.kappa), k))
+        slopes[:, :q] = 2.0 * (self.left * self.g) @ self.basis.spread_map
+        if self.basis.unseen is not None:
+            slopes[:, :q] += 2.0 * self.eta * self.basis.unseen @ self.w
+        slopes[:, at_scales] = self.noise
+        slopes[:, at_scales + 1] = (self.left * self.kappa) @ self.g**2 + self.unseen
+        if self.slope is not None:
+            shrunk, direct = (1.0 - self.kappa) * self.g, self.slope.uz @ self.w
+            slopes[:, -1] = self.eta * (
+                self.w @ self.slope.zz @ self.w
+                - 2.0 * shrunk @ direct
+                + np.sum((shrunk @ self.slope.uu) * shrunk, axis=1)
+            )
+        return slopes
+
+    def curvature(self, by_mean: Vector, by_var: Float64[np.ndarray, " m"]) -> np.ndarray:
+        """Return Σ_i by_mean_i ∂²ξ_i + Σ_s by_var_s ∂²ν_s, (k, k), without the terms of ℓ."""
+        q, at_scales = self.columns
+        at_eta = at_scales + 1
+        total = np.zeros((self.d_mean.shape[1],) * 2)
+        spread, of = self.basis.spread_map, self.problem.size_of
+        total[:q, :q] = 2.0 * (spread.T * (by_var @ self.left)) @ spread
+        # Derivatives in log η: of ηNκ it is ηNκ², of that ηNκ²(2κ − 1), and alike with λ for N.
+        pulled = by_mean[:, None] * self.t
+        once, twice = self.gain * self.kappa, self.gain * self.kappa * (2.0 * self.kappa - 1.0)
+        mixed = self.basis.mean_map.T @ np.sum(pulled * once[of], axis=0)
+        mixed += 2.0 * spread.T @ ((by_var @ (self.left * self.kappa)) * self.g)
+        total[at_eta, at_eta] = np.sum(pulled * twice[of], axis=0) @ self.h
+        total[at_eta, at_eta] += (
+            by_var @ (self.left * self.kappa * (2 * self.kappa - 1)) @ self.g**2
+        )
+        if self.basis.unseen is not None:
+            total[:q, :q] += 2.0 * self.eta * by_var.sum() * self.basis.unseen
+            mixed += 2.0 * self.eta * by_var.sum() * self.basis.unseen @ self.w
+            total[at_eta, at_eta] += by_var.sum() * self.unseen
+        total[:q, at_eta] = total[at_eta, :q] = mixed
+        total[at_scales, at_scales] = by_var.sum() * self.noise
+        return total
+
+
+class Objective:
+    """J(θ) for one weight variance ρ²; remembers the last θ, for which optimisers ask thrice."""
+
+    def __init__(self, problem: ShrinkageProblem, weight_var: float) -> None:
+        self.problem = problem
+        self.weight_var = weight_var
+        self._theta: np.ndarray | None = None
+
+    def __call__(self, theta: Float64[np.ndarray, " k"]) -> Evaluation:
+        """Evaluate at θ."""
+        if self._theta is None or not np.array_equal(theta, self._theta):
+            self._theta, self._evaluation = theta.copy(), self._evaluate(theta)
+        return self._evaluation
+
+    def hessian(self, theta: Float64[np.ndarray, " k"]) -> Float64[np.ndarray, "k k"]:
+        """Return the Hessian, with the row and column of log ℓ if there is one."""
+        at = self(theta)
+        if self.problem.n_scales == 2:
+            return at.hessian
+        ahead = theta.copy()
+        ahead[-1] += LENGTH_STEP
+        column = (self._evaluate(ahead).gradient - at.gradient) / LENGTH_STEP
+        hessian = at.hessian.copy()
+        hessian[-1, :] = hessian[:, -1] = column
+        return hessian
+
+    def _evaluate(self, theta: Float64[np.ndarray, " k"]) -> Evaluation:
+        likelihood = self._likelihood(Moments(self.problem, theta))
+        w, gamma, scales = self.problem.split(theta)
+        precision = np.concatenate(
+            [
+                np.full(len(w), 1.0 / self.weight_var),
+                np.zeros(len(gamma)),
+                np.full(len(scales), LOG_SCALE_SD**-2),
+            ]
+        )
+        away = theta.copy()
+        away[-len(scales) :] -= self.problem.start[-len(scales) :]
+        return Evaluation(
+            value=likelihood.value + 0.5 * float(np.sum(precision * away**2)),
+            gradient=likelihood.gradient + precision * away,
+            hessian=likelihood.hessian + np.diag(precision),
+            fisher=likelihood.fisher + np.diag(precision),
+        )
+
+    def _likelihood(self, at: Moments) -> Evaluation:
+        """Return ½ Σ weight {log ν + r²/ν} with r = y − ξ, and its derivatives."""
+        of, m = self.problem.size_of, len(self.problem.sizes)
+        weight, r, var = self.problem.sample_weight, self.problem.labels - at.mean, at.var[of]
+
+        def by_size(values: Vector) -> Float64[np.ndarray, " m"]:
+            return np.bincount(of, values, minlength=m)
+
+        by_mean = -weight * r / var
+        by_var = by_size(0.5 * weight * (1.0 / var - r**2 / var**2))
+        straight = (at.d_mean * (weight / var)[:, None]).T @ at.d_mean
+        expected = (at.d_var * by_size(0.5 * weight / var**2)[:, None]).T @ at.d_var
+        seen = by_size(weight * (r**2 / var**3 - 0.5 / var**2))
+        observed = (at.d_var * seen[:, None]).T @ at.d_var
+        crossed = (at.d_mean * (weight * r / var**2)[:, None]).T @ at.d_var[of]
+        hessian = straight + observed + crossed + crossed.T + at.curvature(by_mean, by_var)
+        return Evaluation(
+            value=0.5 * float(np.sum(weight * (np.log(var) + r**2 / var))),
+            gradient=at.d_mean.T @ by_mean + at.d_var.T @ by_var,
+            hessian=hessian,
+            fisher=straight + expected,
+        )
