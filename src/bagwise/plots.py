@@ -1,1 +1,137 @@
-"""Pictures."""
+"""Pictures of predictions: data and axes in, axes out. Nothing is computed here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.colors import Normalize
+from numpy.typing import ArrayLike
+
+from bagwise.metrics import Predictive
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Few enough rows to compare at a glance.
+MAX_ROWS = 6
+
+# Sequential and readable in grey and by the colour-blind: dark is sure, light is unsure.
+COLORS = "viridis"
+
+
+def predicted_against_true(
+    prediction: Predictive,
+    y: ArrayLike,
+    *,
+    ax: Axes | None = None,
+    norm: Normalize | None = None,
+    limits: tuple[float, float] | None = None,
+) -> Axes:
+    """Scatter predicted means against true labels, coloured by predictive standard deviation.
+
+    Parameters
+    ----------
+    prediction : Prediction of n bags
+    y : (n,) labels
+    ax : Axes to draw on; by default new ones
+    norm : colour scale of the standard deviations; by default from this picture alone
+    limits : of both axes; what lies outside is drawn on their edge
+
+    Examples
+    --------
+    >>> from bagwise.prediction import Prediction, VarianceParts
+    >>> p = Prediction(np.array([1.0, 2.0]), VarianceParts.broadcast(2, noise=1.0))
+    >>> predicted_against_true(p, [1.0, 3.0]).get_xlabel()
+    'label'
+    """
+    y = np.asarray(y, dtype=np.float64)
+    ax = plt.subplots()[1] if ax is None else ax
+    if limits is None:
+        both = np.concatenate([y, prediction.mean])
+        limits = float(both.min()), float(both.max())
+    ax.plot(limits, limits, color="0.6", linewidth=1, zorder=1)
+    shown = np.clip(prediction.mean, *limits)
+    ax.scatter(y, shown, c=prediction.std, s=9, cmap=COLORS, norm=norm, linewidths=0, zorder=2)
+    ax.set(xlim=limits, ylim=limits, xlabel="label", ylabel="predicted")
+    ax.set_aspect("equal")
+    return ax
+
+
+def predictions_by_size(
+    predictions: Mapping[str, Predictive], y: ArrayLike, sizes: ArrayLike
+) -> Figure:
+    """Draw predictions against labels: a column per method, a row per bag size, colour = sd.
+
+    Parameters
+    ----------
+    predictions : Prediction of the same n bags by each method
+    y : (n,) labels
+    sizes : (n,) bag sizes, of at most 6 distinct values
+
+    References
+    ----------
+    Law et al. (2018), figure 3.
+    """
+    y, sizes = np.asarray(y, dtype=np.float64), np.asarray(sizes)
+    rows = np.unique(sizes)
+    if len(rows) > MAX_ROWS:
+        raise ValueError(
+            f"there are {len(rows)} distinct sizes; expected at most {MAX_ROWS}. Group them first, "
+            "for example into the lower ends of intervals."
+        )
+    stds = np.concatenate([p.std for p in predictions.values()])
+    norm = Normalize(0.0, float(stds.max()))
+    limits = _padded(float(y.min()), float(y.max()))
+    figure, grid = plt.subplots(
+        len(rows),
+        len(predictions),
+        figsize=(1.9 * len(predictions) + 0.9, 1.9 * len(rows) + 0.4),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    for column, (method, prediction) in enumerate(predictions.items()):
+        for row, size in enumerate(rows):
+            chosen = np.flatnonzero(sizes == size)
+            _panel(grid[row, column], prediction, y, chosen, norm, limits)
+        grid[0, column].set_title(method, fontsize=10)
+    for row, size in enumerate(rows):
+        grid[row, 0].set_ylabel(f"N = {size:g}\npredicted", fontsize=9)
+    for axes in grid[-1]:
+        axes.set_xlabel("label", fontsize=9)
+    colors = plt.cm.ScalarMappable(norm=norm, cmap=COLORS)
+    figure.colorbar(colors, ax=grid, label="predictive standard deviation", shrink=0.6)
+    return figure
+
+
+def _panel(
+    ax: Axes,
+    prediction: Any,
+    y: np.ndarray,
+    chosen: np.ndarray,
+    norm: Normalize,
+    limits: tuple[float, float],
+) -> None:
+    some = _Chosen(prediction.mean[chosen], prediction.std[chosen])
+    predicted_against_true(some, y[chosen], ax=ax, norm=norm, limits=limits)  # type: ignore[arg-type]
+    error = float(np.mean((y[chosen] - some.mean) ** 2))
+    ax.text(0.04, 0.95, f"MSE {error:.2f}", transform=ax.transAxes, va="top", fontsize=8)
+    ax.set(xlabel="", ylabel="")
+    ax.tick_params(labelsize=8)
+
+
+class _Chosen:
+    """Means and standard deviations of some bags, whatever kind of prediction they are from."""
+
+    def __init__(self, mean: np.ndarray, std: np.ndarray) -> None:
+        self.mean, self.std = mean, std
+
+
+def _padded(low: float, high: float) -> tuple[float, float]:
+    margin = 0.1 * (high - low) or 1.0
+    return low - margin, high + margin

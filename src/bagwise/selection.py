@@ -29,7 +29,7 @@ PAPER_GRID: dict[str, Sequence[Any]] = {
     "n_landmarks": (30, 60, 90),
     "bandwidth_scale": (0.5, 0.75, 1.0, 1.25, 1.5),
     "penalty": ("loo", 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0),
-    "weight_var": ("evidence", 1.0, 1e1, 1e2, 1e3, 1e5),
+    "weight_var": ("evidence", 1.0, 1e1, 1e2, 1e3, 1e4, 1e5),
 }
 
 

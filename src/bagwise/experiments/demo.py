@@ -1,0 +1,107 @@
+"""The main job, on the paper's gamma data: which model is right, and which knows when it is not.
+
+``make demo`` fits every model to 1,000 bags of 5 to 1,000 points, prints how well each predicts and
+how honest its intervals are by bag size, beside the Bayes-optimal answer, and draws the picture.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")  # no screen is needed
+
+from rich.console import Console
+from rich.table import Table
+
+from bagwise.datasets import bayes_optimal, gamma_varying
+from bagwise.datasets.gamma import GammaExperiment
+from bagwise.metrics import Scores, evaluate
+from bagwise.plots import predictions_by_size
+from bagwise.regressors import (
+    BayesianLinearRegressor,
+    FrequentistShrinkageRegressor,
+    RBFNetworkRegressor,
+    ShrinkageRegressor,
+)
+
+PICTURE = Path("predictions_by_size.png")
+
+MODELS: dict[str, Any] = {
+    "RBF network": RBFNetworkRegressor(),
+    "freq-shrinkage": FrequentistShrinkageRegressor(),
+    "BLR": BayesianLinearRegressor(),
+    "shrinkage": ShrinkageRegressor(),
+    "shrinkageC": ShrinkageRegressor(prior="convolved"),
+}
+
+METRICS = (
+    ("MSE", "mse", "{:.3f}"),
+    ("NLL", "nll", "{:.2f}"),
+    ("95 % intervals cover", "coverage", "{:.0%}"),
+)
+
+
+def predict_all(data: GammaExperiment, console: Console) -> tuple[dict[str, Any], dict[str, float]]:
+    """Fit every model and predict the test bags; return predictions and seconds."""
+    predictions, seconds = {}, {}
+    with console.status("") as status:
+        for name, model in MODELS.items():
+            status.update(f"fitting {name}")
+            start = time.perf_counter()
+            model.fit(data.train.bags, data.train.labels)
+            seconds[name] = time.perf_counter() - start
+            predictions[name] = model.predict_dist(data.test.bags)
+    predictions["Bayes-optimal"] = bayes_optimal(data.test.bags)
+    return predictions, seconds
+
+
+def results_table(scores: dict[str, Scores], seconds: dict[str, float]) -> Table:
+    """Return MSE, NLL and 95 % coverage of each model, overall and by bag size."""
+    groups = [row["group"] for row in next(iter(scores.values())).rows]
+    table = Table(title="1,000 test bags, by bag size N")
+    table.add_column("")
+    table.add_column("model")
+    for group in groups:
+        table.add_column("all" if group == "all" else f"N = {group}", justify="right")
+    table.add_column("fit", justify="right")
+    for title, metric, form in METRICS:
+        for name, score in scores.items():
+            cells = [form.format(row[metric]) for row in score.rows]
+            fit = f"{seconds[name]:.1f} s" if name in seconds and metric == "mse" else ""
+            table.add_row(title if name == next(iter(scores)) else "", name, *cells, fit)
+        table.add_section()
+    return table
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the demo."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--picture", type=Path, default=PICTURE, help="where to draw")
+    options = parser.parse_args(arguments)
+    console = Console()
+    data = gamma_varying(percent_small=25, seed=23)
+    console.print("The label of a bag is the shape of the gamma distribution its points come from.")
+    console.print(f"Training: {data.train.bags!r}", highlight=False)
+    predictions, seconds = predict_all(data, console)
+    y, sizes = data.test.labels, data.test.bags.sizes
+    scores = {name: evaluate(p, y, sizes=sizes) for name, p in predictions.items()}
+    console.print(results_table(scores, seconds))
+    console.print(
+        "The RBF network and BLR take the average of 5 points for the truth: their intervals are as"
+        " narrow at N = 5 as at N = 1000, and miss. The shrinkage models widen them for small bags"
+        " and narrow them for large ones. (At N = 1000 theirs are a little too narrow: what is left"
+        " there is the uncertainty of the weights, of which they take a point estimate.)",
+        highlight=False,
+    )
+    figure = predictions_by_size(predictions, y, sizes)
+    figure.savefig(options.picture, dpi=150)
+    console.print(f"Picture: {options.picture}", highlight=False)
+
+
+if __name__ == "__main__":
+    main()
