@@ -116,7 +116,7 @@ class Block:
         return np.maximum(np.add.reduceat(shares, self.starts[:-1]), np.finfo(float).tiny)
 
 
-def blocks_of(offsets: Int64[np.ndarray, " n+1"], n_rows: int) -> Iterator[Block]:
+def blocks_of(offsets: Int64[np.ndarray, " n_offsets"], n_rows: int) -> Iterator[Block]:
     """Cut the stacked points of bags into blocks of n_rows, wherever the bags end."""
     for start in range(0, int(offsets[-1]), n_rows):
         stop = min(start + n_rows, int(offsets[-1]))

@@ -1,0 +1,651 @@
+"""What every regressor promises, whatever its model: scikit-learn's contract, with bags as samples.
+
+scikit-learn's own checks need a 2-D array per data set; these are the same promises for bags.
+"""
+
+import inspect
+import pickle
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import r2_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    cross_val_predict,
+    cross_val_score,
+    train_test_split,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bagwise import (
+    Bags,
+    BayesianLinearRegressor,
+    FrequentistShrinkageRegressor,
+    MeanEmbeddingRidge,
+    PointwiseTransformer,
+    RBFNetworkRegressor,
+    ShrinkageRegressor,
+)
+from bagwise.kernels import Matern
+
+SMALL = {"n_landmarks": 8, "bandwidth_scale": 1.0}
+
+MODELS = {
+    "network-loo": RBFNetworkRegressor(**SMALL),
+    "network-validation": RBFNetworkRegressor(**SMALL, penalty="validation"),
+    "network-auto": RBFNetworkRegressor(n_landmarks=8),
+    "network-linear": RBFNetworkRegressor(kernel="linear", n_landmarks=8),
+    "bayesian": BayesianLinearRegressor(**SMALL),
+    "bayesian-fourier": BayesianLinearRegressor(**SMALL, landmarks="fourier"),
+    "bayesian-additive": BayesianLinearRegressor(**SMALL, kernel="additive-rbf"),
+    "frequentist": FrequentistShrinkageRegressor(**SMALL),
+    "frequentist-linear": FrequentistShrinkageRegressor(kernel="linear", n_landmarks=8),
+    "shrinkage": ShrinkageRegressor(**SMALL),
+    "shrinkage-auto": ShrinkageRegressor(n_landmarks=8),
+    "shrinkage-convolved": ShrinkageRegressor(**SMALL, prior="convolved"),
+    "shrinkage-fourier": ShrinkageRegressor(**SMALL, landmarks="fourier"),
+    "shrinkage-additive": ShrinkageRegressor(**SMALL, kernel="additive-rbf"),
+    "shrinkage-linear": ShrinkageRegressor(kernel="linear", n_landmarks=8),
+    "shrinkage-matern": ShrinkageRegressor(**SMALL, kernel=Matern(smoothness=2.5)),
+    "embedding-linear": MeanEmbeddingRidge(),
+    "embedding-gaussian": MeanEmbeddingRidge(second_level="gaussian"),
+    "embedding-matern": MeanEmbeddingRidge(kernel="matern32"),
+}
+CLASSES = sorted({type(model) for model in MODELS.values()}, key=lambda cls: cls.__name__)
+
+every_model = pytest.mark.parametrize("name", MODELS)
+every_class = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+
+
+def make_data(seed, n_bags=30, n_features=2):
+    """Bags of 2 to 12 points; the label is their true mean, in some unit."""
+    rng = np.random.default_rng(seed)
+    level = rng.uniform(1, 2, n_bags)
+    sizes = rng.integers(2, 13, n_bags)
+    arrays = [
+        rng.normal(x, 0.4, (n, n_features)) for x, n in zip(level, sizes, strict=True)
+    ]
+    return arrays, 10 * level
+
+
+ARRAYS, Y = make_data(0)
+BAGS = Bags.from_list(ARRAYS)
+NEW_ARRAYS, NEW_Y = make_data(1, n_bags=9)
+NEW = Bags.from_list(NEW_ARRAYS)
+
+
+def unfitted(name):
+    return clone(MODELS[name])
+
+
+@lru_cache(maxsize=None)
+def fitted(name):
+    """Model fitted to BAGS and Y; tests that refit take `unfitted`."""
+    return unfitted(name).fit(BAGS, Y)
+
+
+def is_shrinkage(name):
+    return isinstance(MODELS[name], ShrinkageRegressor)
+
+
+def assert_same_prediction(a, b):
+    assert_array_equal(a.mean, b.mean, strict=True)
+    assert_array_equal(a.var, b.var, strict=True)
+
+
+def assert_close_prediction(a, b, tolerance=1e-8):
+    """Means to a share of the labels' spread, standard deviations to a share of themselves."""
+    assert_allclose(a.mean, b.mean, rtol=0, atol=tolerance * Y.std())
+    assert_allclose(a.std, b.std, rtol=tolerance)
+
+
+# ---- parameters ---------------------------------------------------------------------------------
+
+
+@every_class
+def test_init_only_stores(cls):
+    odd = {"n_landmarks": -3, "standardize": False, "covariance_floor": -1.5, "second_scale": -1.5}
+    values = {
+        name: odd.get(name, object() if parameter.annotation in ("Any", Any) else "no such word")
+        for name, parameter in inspect.signature(cls).parameters.items()
+    }
+    if cls is MeanEmbeddingRidge:
+        values["bandwidth_scale"] = -1.5
+    stored = vars(cls(**values))  # no check, no copy, no conversion
+    assert stored.keys() == values.keys()
+    assert all(stored[name] is value for name, value in values.items())
+
+
+@every_class
+def test_at_most_ten_parameters_and_all_by_name(cls):
+    parameters = list(inspect.signature(cls).parameters.values())
+    assert len(parameters) <= 10
+    assert {parameter.kind for parameter in parameters} == {inspect.Parameter.KEYWORD_ONLY}
+
+
+@every_model
+def test_clone_has_the_same_parameters_and_is_not_fitted(name):
+    twin = clone(fitted(name))
+    assert twin.get_params() == fitted(name).get_params()
+    assert set(vars(twin)) == set(twin.get_params())
+    assert repr(twin) == repr(fitted(name))
+
+
+@every_model
+def test_get_and_set_params_round_trip(name):
+    model = unfitted(name)
+    params = model.get_params()
+    other = type(model)()
+    assert other.set_params(**params) is other
+    assert other.get_params() == params
+    assert set(params) == set(inspect.signature(type(model)).parameters)
+
+
+@every_class
+def test_set_params_refuses_unknown_names(cls):
+    with pytest.raises(ValueError, match="Invalid parameter 'bandwith'"):
+        cls().set_params(bandwith=1.0)
+
+
+@every_model
+def test_fit_returns_self_and_leaves_parameters_alone(name):
+    model = unfitted(name)
+    before = dict(vars(model))
+    assert model.fit(BAGS, Y) is model
+    assert all(vars(model)[param] is value for param, value in before.items())
+
+
+@every_model
+def test_learnt_names_end_in_an_underscore(name):
+    model = fitted(name)
+    learnt = set(vars(model)) - set(model.get_params())
+    assert all(name.endswith("_") or name.startswith("_") for name in learnt)
+
+
+# ---- scikit-learn's tools -----------------------------------------------------------------------
+
+
+@every_model
+def test_is_a_regressor(name):
+    assert is_regressor(unfitted(name))
+
+
+@every_model
+@pytest.mark.parametrize("X", [BAGS, ARRAYS], ids=["Bags", "list"])
+def test_cross_validation(name, X):
+    folds = KFold(2, shuffle=True, random_state=0)
+    model = unfitted(name)
+    scores = cross_val_score(model, X, Y, cv=folds)
+    predicted = cross_val_predict(model, X, Y, cv=folds)
+    assert scores.shape == (2,) and np.isfinite(scores).all()
+    assert predicted.shape == Y.shape
+    assert r2_score(Y, predicted) > 0.3
+    train, test = next(folds.split(Y))
+    by_hand = clone(model).fit(BAGS[train], Y[train])
+    assert_array_equal(predicted[test], by_hand.predict(BAGS[test]))
+    assert scores[0] == by_hand.score(BAGS[test], Y[test])
+
+
+@every_model
+@pytest.mark.parametrize("X", [BAGS, ARRAYS], ids=["Bags", "list"])
+def test_train_test_split(name, X):
+    train, test, y_train, y_test = train_test_split(X, Y, test_size=0.3, random_state=0)
+    assert len(train) == len(y_train) and len(test) == len(y_test)
+    assert unfitted(name).fit(train, y_train).predict(test).shape == y_test.shape
+
+
+GRIDS = {
+    RBFNetworkRegressor: {"penalty": [1e-3, 1e6]},
+    BayesianLinearRegressor: {"weight_var": [10.0, 1e-9]},
+    FrequentistShrinkageRegressor: {"penalty": [1e-3, 1e6]},
+    ShrinkageRegressor: {"weight_var": [10.0, 1e-9]},
+    MeanEmbeddingRidge: {"penalty": [1e-3, 1e6]},
+}
+
+
+@every_model
+@pytest.mark.parametrize("X", [BAGS, ARRAYS], ids=["Bags", "list"])
+def test_grid_search(name, X):
+    grid = GRIDS[type(MODELS[name])]
+    (param, (good, _)), *_ = grid.items()
+    search = GridSearchCV(unfitted(name), grid, cv=2, error_score="raise").fit(X, Y)
+    assert search.best_params_ == {param: good}
+    by_hand = unfitted(name).set_params(**{param: good}).fit(BAGS, Y)
+    assert_array_equal(search.predict(NEW), by_hand.predict(NEW))
+
+
+@every_model
+@pytest.mark.parametrize(("X", "new"), [(BAGS, NEW), (ARRAYS, NEW_ARRAYS)], ids=["Bags", "list"])
+def test_pipeline_with_a_pointwise_transformer(name, X, new):
+    pipeline = make_pipeline(PointwiseTransformer(StandardScaler()), unfitted(name))
+    mean, std = pipeline.fit(X, Y).predict(new, return_std=True)
+    assert np.isfinite(mean).all() and (std > 0).all()
+    direct = fitted(name).predict(NEW)  # it standardises by itself, so once more changes nothing
+    assert_allclose(mean, direct, atol=1e-6 * Y.std())
+    assert_allclose(pipeline.score(new, NEW_Y), r2_score(NEW_Y, mean))
+
+
+def test_grid_search_reaches_into_a_pipeline():
+    pipeline = make_pipeline(
+        PointwiseTransformer(StandardScaler()), BayesianLinearRegressor(bandwidth_scale=1.0)
+    )
+    grid = {"bayesianlinearregressor__n_landmarks": [2, 8]}
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(BAGS, Y)
+    assert search.best_params_["bayesianlinearregressor__n_landmarks"] in (2, 8)
+
+
+@every_class
+def test_cross_validation_passes_sample_weight(cls):
+    weights = np.linspace(0.5, 1.5, len(Y))
+    options = {"params": {"sample_weight": weights}, "cv": 2, "error_score": "raise"}
+    assert np.isfinite(cross_val_score(cls(), BAGS, Y, **options)).all()
+
+
+@every_model
+def test_all_forms_of_bags_give_the_same(name):
+    groups = np.repeat(np.arange(NEW.n_bags), NEW.sizes)
+    objects = np.empty(NEW.n_bags, dtype=object)
+    objects[:] = NEW_ARRAYS
+    expected = fitted(name).predict(NEW)
+    for form in (NEW_ARRAYS, (NEW.points, groups), objects, tuple(NEW_ARRAYS)):
+        assert_array_equal(fitted(name).predict(form), expected)
+
+
+@every_model
+def test_labels_may_be_lists_integers_or_a_column(name):
+    whole = np.round(Y).astype(int)
+    expected = unfitted(name).fit(BAGS, whole.astype(float)).predict(NEW)
+    for labels in (whole.tolist(), whole, whole[:, None], whole.astype(np.float32)):
+        assert_array_equal(unfitted(name).fit(BAGS, labels).predict(NEW), expected)
+
+
+# ---- fit is a function of its arguments ---------------------------------------------------------
+
+
+@every_model
+def test_pickling_keeps_every_bit(name):
+    twin = pickle.loads(pickle.dumps(fitted(name)))
+    assert_same_prediction(twin.predict_dist(NEW), fitted(name).predict_dist(NEW))
+
+
+@every_model
+def test_fitting_twice_is_fitting_once(name):
+    once = unfitted(name).fit(BAGS, Y)
+    first = once.predict_dist(NEW)
+    assert_same_prediction(once.fit(BAGS, Y).predict_dist(NEW), first)
+
+
+@every_model
+def test_refit_forgets_other_data(name):
+    arrays, y = make_data(2, n_bags=20, n_features=3)
+    other = Bags.from_list(arrays, feature_names=list("abc")).with_log_size()
+    model = unfitted(name).fit(other, y)
+    model.fit(BAGS, Y)
+    assert set(vars(model)) == set(vars(fitted(name)))
+    assert model.n_features_in_ == 2
+    assert_same_prediction(model.predict_dist(NEW), fitted(name).predict_dist(NEW))
+
+
+def test_refit_forgets_landmarks_when_there_are_none():
+    model = BayesianLinearRegressor(**SMALL).fit(BAGS, Y)
+    assert hasattr(model, "landmarks_")
+    model.set_params(landmarks="fourier").fit(BAGS, Y)
+    assert not hasattr(model, "landmarks_")
+
+
+@every_model
+def test_parameters_set_after_the_fit_wait_for_the_next(name):
+    model = unfitted(name).fit(BAGS, Y)
+    before = model.predict_dist(NEW)
+    others = {"kernel": "matern12", "bandwidth_scale": 4.0, "standardize": False}
+    if isinstance(model, MeanEmbeddingRidge):
+        linear = model.second_level == "linear"
+        others["second_level"] = "gaussian" if linear else "linear"
+    assert_same_prediction(model.set_params(**others).predict_dist(NEW), before)
+
+
+@every_model
+def test_a_fit_that_fails_leaves_nothing_fitted(name):
+    model = unfitted(name).set_params(kernel="no such kernel")
+    with pytest.raises(ValueError, match="no such kernel"):
+        model.fit(BAGS, Y)
+    with pytest.raises(NotFittedError):
+        model.predict(NEW)
+
+
+@every_model
+def test_inputs_are_not_changed(name):
+    rng = np.random.default_rng(3)
+    bags = Bags.from_list(
+        ARRAYS,
+        weights=[rng.uniform(0.5, 1, len(array)) for array in ARRAYS],
+        covariates=rng.normal(size=(len(ARRAYS), 1)),
+    )
+    y, sample_weight = Y.copy(), rng.uniform(0.5, 1, len(Y))
+    given = {name: getattr(bags, name) for name in ("points", "offsets", "weights", "covariates")}
+    given |= {"labels": y, "sample weights": sample_weight}
+    before = {name: array.copy() for name, array in given.items()}
+    unfitted(name).fit(bags, y, sample_weight).predict(bags)
+    for what, array in given.items():
+        assert_array_equal(array, before[what], err_msg=what)
+
+
+@every_model
+def test_read_only_inputs_will_do(name):
+    arrays, y = [array.copy() for array in ARRAYS], Y.copy()
+    for array in (*arrays, y):
+        array.flags.writeable = False
+    assert_array_equal(unfitted(name).fit(arrays, y).predict(NEW), fitted(name).predict(NEW))
+
+
+@every_model
+def test_same_seed_same_fit(name):
+    a, b = (unfitted(name).set_params(random_state=5).fit(BAGS, Y) for _ in range(2))
+    assert_same_prediction(a.predict_dist(NEW), b.predict_dist(NEW))
+
+
+@every_model
+def test_another_seed_gives_other_landmarks(name):
+    if isinstance(MODELS[name], MeanEmbeddingRidge):
+        pytest.skip("it has no landmarks, and draws only from very many points")
+    a, b = (unfitted(name).set_params(random_state=seed).fit(BAGS, Y) for seed in (0, 1))
+    if a.landmarks == "fourier":
+        assert not np.allclose(a.features_.frequencies, b.features_.frequencies)
+    else:
+        assert a.landmarks_.shape == b.landmarks_.shape == (8, 2)
+        assert not np.allclose(a.landmarks_, b.landmarks_)
+
+
+@every_class
+@pytest.mark.parametrize(
+    "seed",
+    [None, np.int64(3), np.random.default_rng(0), np.random.RandomState(0)],
+    ids=["None", "int64", "Generator", "RandomState"],
+)
+def test_every_kind_of_random_state(cls, seed):
+    assert np.isfinite(cls(random_state=seed).fit(BAGS, Y).predict(NEW)).all()
+
+
+# ---- what a fitted model knows ------------------------------------------------------------------
+
+
+@every_model
+def test_not_fitted(name):
+    for method in ("predict", "predict_dist"):
+        with pytest.raises(NotFittedError):
+            getattr(unfitted(name), method)(NEW)
+    with pytest.raises(NotFittedError):
+        unfitted(name).score(NEW, NEW_Y)
+
+
+@every_model
+def test_feature_names(name):
+    named = Bags.from_list(ARRAYS, feature_names=["height", "weight"])
+    model = unfitted(name).fit(named, Y)
+    assert model.n_features_in_ == 2
+    assert_array_equal(model.feature_names_in_, np.array(["height", "weight"], dtype=object))
+    assert model.feature_names_in_.dtype == object
+    assert_array_equal(model.predict(NEW), fitted(name).predict(NEW))  # names are not needed again
+    assert not hasattr(model.fit(BAGS, Y), "feature_names_in_")
+
+
+@every_model
+def test_score_is_r2(name):
+    predicted = fitted(name).predict(NEW)
+    weights = np.linspace(1, 2, len(NEW_Y))
+    assert_allclose(fitted(name).score(NEW, NEW_Y), r2_score(NEW_Y, predicted))
+    assert_allclose(
+        fitted(name).score(NEW, NEW_Y, sample_weight=weights),
+        r2_score(NEW_Y, predicted, sample_weight=weights),
+    )
+    assert fitted(name).score(NEW, NEW_Y) > 0.5
+
+
+@every_model
+def test_predict_with_and_without_std(name):
+    mean, std = fitted(name).predict(NEW, return_std=True)
+    prediction = fitted(name).predict_dist(NEW)
+    assert_array_equal(mean, fitted(name).predict(NEW), strict=True)
+    assert_array_equal(mean, prediction.mean, strict=True)
+    assert_array_equal(std, prediction.std, strict=True)
+    assert mean.shape == std.shape == (NEW.n_bags,)
+    assert mean.dtype == std.dtype == np.float64
+    assert (std > 0).all()
+
+
+@every_model
+def test_predictive_distribution(name):
+    prediction = fitted(name).predict_dist(NEW)
+    parts = prediction.parts
+    assert_allclose(prediction.var, parts.bag + parts.weights + parts.noise, rtol=1e-14)
+    assert all((part >= 0).all() for part in parts.to_dict().values())
+    assert (parts.noise > 0).all()
+    assert np.isfinite(prediction.log_prob(NEW_Y)).all()
+    assert_array_equal(prediction.sizes, NEW.sizes)
+    assert_array_equal(prediction.ids, NEW.ids)
+    assert (parts.bag > 0).all() == is_shrinkage(name)
+    assert (parts.weights > 0).all() == isinstance(MODELS[name], BayesianLinearRegressor)
+
+
+@every_model
+def test_variance_at_other_sizes(name):
+    prediction = fitted(name).predict_dist(NEW)
+    assert_allclose(prediction.at_size(NEW.sizes).var, prediction.var, rtol=1e-12)
+    sizes = [0.5, 1, 2, 10, 100, 1e6]
+    variances = np.array([prediction.at_size(size).var for size in sizes])
+    assert_array_equal(prediction.at_size(7).mean, prediction.mean)
+    if is_shrinkage(name):
+        assert (np.diff(variances, axis=0) < 0).all()
+        assert (variances > prediction.parts.noise).all()
+    else:
+        assert_array_equal(variances, np.tile(prediction.var, (len(sizes), 1)))
+
+
+def test_a_larger_bag_of_the_same_points_is_surer():
+    for name in filter(is_shrinkage, MODELS):
+        larger = [np.tile(array, (4, 1)) for array in NEW_ARRAYS]
+        few, many = fitted(name).predict_dist(NEW), fitted(name).predict_dist(larger)
+        assert (many.std < few.std).all(), name
+        assert_allclose(many.std, few.at_size(4 * NEW.sizes).std, rtol=1e-12)
+
+
+# ---- a prediction belongs to a set of points ----------------------------------------------------
+
+
+@every_model
+def test_order_of_points_does_not_matter(name):
+    rng = np.random.default_rng(0)
+    shuffled = [rng.permutation(array) for array in NEW_ARRAYS]
+    assert_close_prediction(fitted(name).predict_dist(shuffled), fitted(name).predict_dist(NEW))
+
+
+@every_model
+def test_order_of_bags_does_not_matter(name):
+    order = np.random.default_rng(0).permutation(NEW.n_bags)
+    shuffled = fitted(name).predict_dist(NEW[order])
+    assert_close_prediction(shuffled, fitted(name).predict_dist(NEW)[order])
+    assert_array_equal(shuffled.ids, order)
+
+
+@every_model
+def test_other_bags_do_not_matter(name):
+    together = fitted(name).predict_dist(NEW)
+    for i in range(NEW.n_bags):
+        assert_close_prediction(fitted(name).predict_dist(NEW[i : i + 1]), together[i])
+
+
+@every_model
+def test_many_points_in_blocks_are_one_bag(name):
+    """3,000 points exceed a block of the double sums."""
+    rng = np.random.default_rng(0)
+    large = rng.normal(1.5, 0.4, (3000, 2))
+    alone = fitted(name).predict_dist([large])
+    among = fitted(name).predict_dist([NEW_ARRAYS[0], large, NEW_ARRAYS[1]])
+    assert_close_prediction(alone, among[1])
+
+
+# ---- units --------------------------------------------------------------------------------------
+
+
+@every_model
+@pytest.mark.parametrize(("scale", "shift"), [(1e6, 0.0), (1e-6, 0.0), (-1.0, 0.0), (1.0, 1e6)])
+def test_units_of_the_labels(name, scale, shift):
+    model = unfitted(name).fit(BAGS, scale * Y + shift)
+    mean, std = model.predict(NEW, return_std=True)
+    expected = fitted(name).predict_dist(NEW)
+    assert_allclose((mean - shift) / scale, expected.mean, rtol=1e-6)
+    assert_allclose(std / abs(scale), expected.std, rtol=1e-5)
+
+
+@every_model
+@pytest.mark.parametrize("scale", [1e6, 1e-6])
+def test_units_of_the_points(name, scale):
+    model = unfitted(name).fit(Bags.from_list([scale * array for array in ARRAYS]), Y)
+    scaled = model.predict_dist([scale * array for array in NEW_ARRAYS])
+    assert_close_prediction(scaled, fitted(name).predict_dist(NEW), 1e-5)
+
+
+@every_model
+@pytest.mark.parametrize("constant", [0.0, 0.1, -7.3e8])
+def test_constant_labels(name, constant):
+    mean, std = unfitted(name).fit(BAGS, np.full(len(Y), constant)).predict(NEW, return_std=True)
+    assert_allclose(mean, constant, rtol=1e-9, atol=1e-9)
+    assert np.isfinite(std).all() and (std > 0).all()
+
+
+@every_model
+def test_float32_points_give_nearly_the_same(name):
+    halved = [array.astype(np.float32) for array in ARRAYS]
+    bags = Bags.from_list(halved)
+    assert bags.points.dtype == np.float32
+    prediction = unfitted(name).fit(bags, Y).predict_dist(NEW)
+    assert prediction.mean.dtype == np.float64
+    assert_close_prediction(prediction, fitted(name).predict_dist(NEW), 1e-3)
+
+
+# ---- odd bags -----------------------------------------------------------------------------------
+
+
+@every_class
+@pytest.mark.parametrize("n_landmarks", [None, 90])
+def test_more_landmarks_than_bags(cls, n_landmarks):
+    arrays = [np.concatenate(ARRAYS[3 * i : 3 * i + 3]) for i in range(10)]
+    y = [Y[3 * i : 3 * i + 3].mean() for i in range(10)]
+    assert sum(map(len, arrays)) > 90
+    model = cls() if cls is MeanEmbeddingRidge else cls(n_landmarks=n_landmarks)
+    mean, std = model.fit(arrays, y).predict(NEW, return_std=True)
+    assert np.isfinite(mean).all() and (std > 0).all()
+    assert mean.min() > Y.min() - np.ptp(Y) and mean.max() < Y.max() + np.ptp(Y)
+
+
+@every_model
+def test_bags_of_one_point(name):
+    arrays = [array[:1] if i % 2 else array for i, array in enumerate(ARRAYS)]
+    model = unfitted(name).fit(arrays, Y)
+    one = model.predict_dist([array[:1] for array in NEW_ARRAYS])
+    assert np.isfinite(one.mean).all() and (one.std > 0).all()
+    if is_shrinkage(name):
+        assert (one.std > model.predict_dist(NEW).std).all()
+    elif not isinstance(model, FrequentistShrinkageRegressor):  # it needs the spread within bags
+        singletons = [array[:1] for array in ARRAYS]
+        assert np.isfinite(unfitted(name).fit(singletons, Y).predict(NEW)).all()
+
+
+@every_model
+def test_weights_of_one_are_no_weights(name):
+    weighted = Bags.from_list(ARRAYS, weights=[np.ones(len(array)) for array in ARRAYS])
+    new = Bags.from_list(NEW_ARRAYS, weights=[np.ones(len(array)) for array in NEW_ARRAYS])
+    prediction = unfitted(name).fit(weighted, Y).predict_dist(new)
+    assert_close_prediction(prediction, fitted(name).predict_dist(NEW), 1e-6)
+
+
+@every_model
+def test_only_the_shares_of_weights_count(name):
+    rng = np.random.default_rng(0)
+    weights = [rng.uniform(0.2, 1, len(array)) for array in ARRAYS]
+    factors = rng.choice([0.5, 2.0, 8.0], len(ARRAYS))
+    scaled = [factor * own for factor, own in zip(factors, weights, strict=True)]
+    bags, same = Bags.from_list(ARRAYS, weights=weights), Bags.from_list(ARRAYS, weights=scaled)
+    model = unfitted(name).fit(bags, Y)
+    assert_close_prediction(model.predict_dist(same), model.predict_dist(bags), 1e-12)
+    assert_close_prediction(
+        unfitted(name).fit(same, Y).predict_dist(NEW), model.predict_dist(NEW), 1e-6
+    )
+    unweighted = model.predict_dist(BAGS)
+    assert not np.allclose(unweighted.mean, model.predict(bags), rtol=0, atol=1e-3)
+
+
+@every_model
+def test_a_point_of_weight_zero_is_not_there_when_predicting(name):
+    extended = Bags.from_list(
+        [np.vstack([array, [[9.0, -9.0]]]) for array in NEW_ARRAYS],
+        weights=[np.append(np.ones(len(array)), 0.0) for array in NEW_ARRAYS],
+    )
+    assert_close_prediction(fitted(name).predict_dist(extended), fitted(name).predict_dist(NEW))
+
+
+@every_model
+def test_sample_weight_of_zero_leaves_a_bag_out_of_the_loss(name):
+    wrong = Y.copy()
+    wrong[:5] += 1000.0
+    weights = np.ones(len(Y))
+    weights[:5] = 0.0
+    model = unfitted(name).fit(BAGS, wrong, sample_weight=weights)
+    assert np.abs(model.predict(BAGS) - Y).max() < np.ptp(Y)
+
+
+@every_model
+def test_equal_sample_weights_are_none(name):
+    model = unfitted(name).fit(BAGS, Y, sample_weight=np.full(len(Y), 4.0))
+    assert_close_prediction(model.predict_dist(NEW), fitted(name).predict_dist(NEW), 1e-6)
+
+
+# ---- covariates ---------------------------------------------------------------------------------
+
+
+def unrelated_bags(seed, n_bags=40):
+    """Bags whose points say nothing about anything."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 13, n_bags)
+    return Bags.from_list([rng.normal(size=(n, 2)) for n in sizes]), rng
+
+
+@every_model
+def test_a_label_that_depends_on_a_covariate_alone(name):
+    bags, rng = unrelated_bags(0)
+    new, new_rng = unrelated_bags(1, n_bags=10)
+    age, new_age = rng.uniform(20, 80, bags.n_bags), new_rng.uniform(20, 80, new.n_bags)
+    y = 100 + 3 * age + rng.normal(0, 0.5, bags.n_bags)
+    model = unfitted(name).fit(bags.with_covariates(age, ["age"]), y)
+    predicted = model.predict(new.with_covariates(new_age, ["age"]))
+    assert_allclose(predicted, 100 + 3 * new_age, atol=4)  # labels range over 180
+
+
+@every_model
+def test_a_label_that_depends_on_the_size_alone(name):
+    bags, new = unrelated_bags(0)[0].with_log_size(), unrelated_bags(1)[0].with_log_size()
+    noise = 0.02 * np.random.default_rng(0).normal(size=bags.n_bags)
+    predicted = unfitted(name).fit(bags, np.log(bags.sizes) + noise).predict(new)
+    assert_allclose(predicted, np.log(new.sizes), atol=0.15)  # labels range over 1.8
+
+
+@every_model
+def test_collinear_and_constant_covariates_do_no_harm(name):
+    bags, rng = unrelated_bags(0)
+    dummy = rng.integers(0, 2, bags.n_bags).astype(float)
+    y = 5 * dummy + rng.normal(0, 0.1, bags.n_bags)
+    alone = unfitted(name).fit(bags.with_covariates(dummy), y)
+    columns = np.column_stack([dummy, 1 - dummy, np.full(bags.n_bags, 3.0)])
+    collinear = unfitted(name).fit(bags.with_covariates(columns), y)
+    assert_allclose(
+        collinear.predict(bags.with_covariates(columns)),
+        alone.predict(bags.with_covariates(dummy)),
+        atol=1e-5,
+    )
