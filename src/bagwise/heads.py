@@ -179,8 +179,7 @@ class ShrunkMeanHead:
         prior_scale: float | None,
     ) -> ShrunkMeanHead:
         """Fit, trying prior scales around that of a bag of median size, or at the given one."""
-        seen = family.basis.spectrum[family.basis.spectrum > 0]
-        typical = 1.0 / (np.exp(np.mean(np.log(seen))) * np.median(stats.sizes))
+        typical = 1.0 / (family.basis.typical() * np.median(stats.sizes))
         scales = typical * PRIOR_SCALE_FACTORS if prior_scale is None else [prior_scale]
         fits = []
         for scale in scales:

@@ -24,10 +24,9 @@ DEFAULT_LANDMARKS = 60
 def sample_points(
     bags: Bags, scaling: Scaling, rng: np.random.Generator, n: int = SAMPLE_POINTS
 ) -> Float64[np.ndarray, "m p"]:
-    """Return at most n scaled points drawn without replacement from all bags."""
-    if bags.n_points <= n:
-        return scaling(bags.points)
-    return scaling(bags.points[rng.choice(bags.n_points, n, replace=False)])
+    """Return at most n scaled points drawn without replacement from all bags, in random order."""
+    rows = rng.choice(bags.n_points, min(n, bags.n_points), replace=False)
+    return scaling(bags.points[rows])
 
 
 def median_bandwidth(points: Float64[np.ndarray, "m p"], kernel: Kernel) -> float:

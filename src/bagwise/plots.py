@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import Normalize
 from numpy.typing import ArrayLike
-
-from bagwise.metrics import Predictive
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,8 +21,22 @@ MAX_ROWS = 6
 COLORS = "viridis"
 
 
+class MeanAndSpread(Protocol):
+    """What the pictures need of a prediction: means and standard deviations (n,)."""
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Means (n,)."""
+        ...
+
+    @property
+    def std(self) -> np.ndarray:
+        """Standard deviations (n,)."""
+        ...
+
+
 def predicted_against_true(
-    prediction: Predictive,
+    prediction: MeanAndSpread,
     y: ArrayLike,
     *,
     ax: Axes | None = None,
@@ -62,7 +74,7 @@ def predicted_against_true(
 
 
 def predictions_by_size(
-    predictions: Mapping[str, Predictive], y: ArrayLike, sizes: ArrayLike
+    predictions: Mapping[str, MeanAndSpread], y: ArrayLike, sizes: ArrayLike
 ) -> Figure:
     """Draw predictions against labels: a column per method, a row per bag size, colour = sd.
 
@@ -111,25 +123,25 @@ def predictions_by_size(
 
 def _panel(
     ax: Axes,
-    prediction: Any,
+    prediction: MeanAndSpread,
     y: np.ndarray,
     chosen: np.ndarray,
     norm: Normalize,
     limits: tuple[float, float],
 ) -> None:
     some = _Chosen(prediction.mean[chosen], prediction.std[chosen])
-    predicted_against_true(some, y[chosen], ax=ax, norm=norm, limits=limits)  # type: ignore[arg-type]
+    predicted_against_true(some, y[chosen], ax=ax, norm=norm, limits=limits)
     error = float(np.mean((y[chosen] - some.mean) ** 2))
     ax.text(0.04, 0.95, f"MSE {error:.2f}", transform=ax.transAxes, va="top", fontsize=8)
     ax.set(xlabel="", ylabel="")
     ax.tick_params(labelsize=8)
 
 
-class _Chosen:
+class _Chosen(NamedTuple):
     """Means and standard deviations of some bags, whatever kind of prediction they are from."""
 
-    def __init__(self, mean: np.ndarray, std: np.ndarray) -> None:
-        self.mean, self.std = mean, std
+    mean: np.ndarray
+    std: np.ndarray
 
 
 def _padded(low: float, high: float) -> tuple[float, float]:

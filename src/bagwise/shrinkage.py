@@ -64,6 +64,11 @@ class ShrinkageBasis:
         """Return κ = 1/(1 + N η λ): the share of the prior variance left after N points."""
         return 1.0 / (1.0 + np.multiply.outer(sizes, prior_scale * self.spectrum))
 
+    def typical(self) -> float:
+        """Return the geometric mean of λ, over the directions in which it is not rounding error."""
+        seen = self.spectrum[self.spectrum > NULL * self.spectrum[-1]]
+        return float(np.exp(np.mean(np.log(seen)))) if len(seen) else 1.0
+
     def unseen_variance(self, w: Float64[np.ndarray, " q"]) -> float:
         """Return w^T S w, to be multiplied by η."""
         return 0.0 if self.unseen is None else float(w @ self.unseen @ w)

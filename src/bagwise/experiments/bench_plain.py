@@ -23,9 +23,7 @@ def cholesky_per_bag(R: Matrix, within_cov: Matrix, sizes: Vector, sides: Sides)
     """Solve (R + Σ/N_i) x = side_i with one Cholesky factorisation per bag."""
     solved = np.empty_like(sides)
     for i, size in enumerate(sizes):
-        factor = cho_factor(
-            R + within_cov / size, lower=True, overwrite_a=True, check_finite=False
-        )
+        factor = cho_factor(R + within_cov / size, lower=True, overwrite_a=True, check_finite=False)
         solved[i] = cho_solve(factor, sides[i], check_finite=False)
     return solved
 
@@ -87,7 +85,7 @@ class PlainObjective:
 
     def __call__(
         self, alpha: Float64[np.ndarray, " d"], intercept: float, logs: Float64[np.ndarray, "2"]
-    ) -> tuple[float, Float64[np.ndarray, "d+3"]]:
+    ) -> tuple[float, Float64[np.ndarray, " k"]]:
         """Return J and its gradient in (α, b, log σ², log η)."""
         m0, (noise, eta) = self.mean.mean(axis=0), np.exp(logs)
         R = eta * self.gram
@@ -123,9 +121,7 @@ class Whitened:
     weight_map: Float64[np.ndarray, "d q"]
     sign: float
 
-    def __call__(
-        self, theta: Float64[np.ndarray, " k"]
-    ) -> tuple[float, Float64[np.ndarray, " k"]]:
+    def __call__(self, theta: Float64[np.ndarray, " k"]) -> tuple[float, Float64[np.ndarray, " k"]]:
         """Return J and its gradient in θ."""
         q, m0 = self.weight_map.shape[1], self.plain.mean.mean(axis=0)
         alpha = self.weight_map @ theta[:q]

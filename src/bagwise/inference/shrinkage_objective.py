@@ -82,10 +82,8 @@ class ShrinkageProblem:
         """θ of the constant function, with a bag of median size halfway shrunk."""
         length = self.family.start_length
         basis, _ = self.family.at(None if length is None else float(np.log(length)))
-        seen = basis.spectrum[basis.spectrum > 0]
-        typical = float(np.exp(np.mean(np.log(seen)))) if len(seen) else 1.0
         median = float(np.median(self.sizes[self.size_of]))
-        scales = [np.log(START_NOISE), -np.log(typical * median)]
+        scales = [np.log(START_NOISE), -np.log(basis.typical() * median)]
         scales += [] if length is None else [np.log(length)]
         n_weights = basis.mean_map.shape[1] + self.effects.shape[1]
         return np.concatenate([np.zeros(n_weights), scales])
