@@ -1,4 +1,4 @@
-"""The models written out densely from the paper's formulas: a plain inverse per bag, no basis.
+"""The models written out densely from the paper's formulas: a plain inverse per size, no basis.
 
 Nothing here uses bagwise, so that it can be an oracle for it. Names are those of the paper:
 landmarks u and z, prior covariance R = η r(u, u), within-bag covariance Σ, weights α.
@@ -35,9 +35,7 @@ def bag_moments(phi, weights=None):
     size = total**2 / np.sum(weights**2)
     if np.count_nonzero(weights) < 2:
         return mean, size, None
-    scatter = sum(
-        w * np.outer(row - mean, row - mean) for w, row in zip(weights, phi, strict=True)
-    )
+    scatter = sum(w * np.outer(row - mean, row - mean) for w, row in zip(weights, phi, strict=True))
     return mean, size, scatter / (total - np.sum(weights**2) / total)
 
 
@@ -93,12 +91,12 @@ class DenseShrinkage:
             eta * self.r(a, b, length)
             for a, b in ((self.u, self.u), (self.z, self.u), (self.z, self.z))
         )
-        xi, nu = [], []
-        for mean, size in zip(self.mean, self.sizes, strict=True):
-            M, C = embedding_posterior(mean - m0, size, self.within_cov, R, R_z, R_zz)
-            xi.append(alpha @ M)
-            nu.append(alpha @ C @ alpha + noise)
-        return np.array(xi) + self.effects @ gamma, np.array(nu)
+        xi, nu = np.empty(len(self.sizes)), np.empty(len(self.sizes))
+        for size in np.unique(self.sizes):
+            of, gaps = self.sizes == size, (self.mean[self.sizes == size] - m0).T
+            M, C = embedding_posterior(gaps, size, self.within_cov, R, R_z, R_zz)
+            xi[of], nu[of] = alpha @ M, alpha @ C @ alpha + noise
+        return xi + self.effects @ gamma, nu
 
     def log_scale_centres(self, start_length=None):
         """Centres of the priors: σ² a half, η such that a bag of median size is halfway shrunk."""
@@ -126,7 +124,7 @@ def weighted_ridge(X, F, y, weights, penalty):
 
 
 def bordered_kernel_ridge(K, F, y, penalty):
-    """(a, γ) with ŷ = K a + F γ: kernel ridge regression with unpenalised F, by its saddle point."""
+    """(a, γ) of ŷ = K a + F γ: kernel ridge regression with unpenalised F, by its saddle point."""
     n, r = F.shape
     system = np.block([[K + penalty * np.eye(n), F], [F.T, np.zeros((r, r))]])
     solution = np.linalg.solve(system, np.r_[y, np.zeros(r)])

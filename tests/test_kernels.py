@@ -1,12 +1,12 @@
 """Kernels against double loops, scikit-learn, numerical integration and finite differences."""
 
-import dense_oracle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import integrate
 from sklearn.gaussian_process import kernels as sk
 
+import dense_oracle
 from bagwise.exceptions import BagwiseError
 from bagwise.features import FourierFeatures, LandmarkFeatures
 from bagwise.kernels import (
@@ -232,7 +232,9 @@ def test_constant_of_the_convolved_prior_does_not_overflow_in_many_dimensions():
 
 @pytest.mark.parametrize("kernel", [Matern(1.0), Linear(), Additive(base=RBF(1.0))], ids=repr)
 def test_convolved_prior_is_for_the_gaussian_kernel(kernel):
-    with pytest.raises(BagwiseError, match=r'the convolved prior was asked for with .*kernel="rbf"'):
+    with pytest.raises(
+        BagwiseError, match=r'the convolved prior was asked for with .*kernel="rbf"'
+    ):
         convolved(kernel, np.zeros((1, 1)), np.zeros((1, 1)), 1.0)
 
 

@@ -110,6 +110,8 @@ class BagRegressor(RegressorMixin, BaseEstimator):
         self.features_, self.head_ = embedding.features, head
         self.effects_ = task.effects
         self.label_center_, self.label_scale_ = task.center, task.scale
+        for name in ("landmarks_", "bandwidth_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         if isinstance(embedding.features, LandmarkFeatures):
             scaling = embedding.features.scaling
             self.landmarks_ = embedding.features.landmarks * scaling.scale + scaling.center
@@ -137,7 +139,7 @@ class BagRegressor(RegressorMixin, BaseEstimator):
     def candidate_features(self, bags: Bags) -> Iterator[Features]:
         """Make the features: one set, or one for each bandwidth to be tried."""
         rng = generator(self.random_state)
-        scaling = Scaling.fit(bags, standardize=_flag(self.standardize, "standardize"))
+        scaling = Scaling.fit(bags, standardize=flag("standardize", self.standardize))
         points = sample_points(bags, scaling, rng)
         kernel = as_kernel(self.kernel)
         make = self._feature_maker(points, scaling, rng)
@@ -248,7 +250,8 @@ def _wrong(name: str, value: Any, expected: str) -> BagwiseError:
     )
 
 
-def _flag(value: Any, name: str) -> bool:
+def flag(name: str, value: Any) -> bool:
+    """Return a parameter as a bool, or raise unless it is one."""
     if not isinstance(value, bool | np.bool_):
         raise _wrong(name, value, "True or False")
     return bool(value)

@@ -21,7 +21,7 @@ from bagwise.inference.posterior_mode import (
     warn_if_unfinished,
 )
 from bagwise.inference.ridge import RidgeProblem
-from bagwise.inference.shrinkage_objective import ShrinkageProblem
+from bagwise.inference.shrinkage_objective import LEAST_NOISE, ShrinkageProblem
 from bagwise.prediction import SizeCurve
 from bagwise.shrinkage import ConvolvedPrior, KernelPrior, ShrinkageBasis
 from bagwise.task import Task
@@ -254,7 +254,7 @@ class ShrinkageHead:
             prior_mean=family.prior_mean,
             w=mode.theta[:q],
             gamma=mode.theta[q : -problem.n_scales],
-            noise_var=float(np.exp(scales[0])),
+            noise_var=float(np.exp(scales[0])) + LEAST_NOISE,
             prior_scale=float(np.exp(scales[1])),
             length=None if length is None else float(np.exp(length)),
             mode=mode,

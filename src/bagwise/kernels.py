@@ -208,7 +208,7 @@ def as_kernel(kernel: Kernel | str) -> Kernel:
     """
     if isinstance(kernel, Kernel):
         return kernel
-    if kernel not in KERNELS:
+    if not isinstance(kernel, str) or kernel not in KERNELS:
         raise BagwiseError.because(
             f"kernel is {kernel!r}", f"a Kernel or one of {', '.join(KERNELS)}", 'Try "rbf".'
         )

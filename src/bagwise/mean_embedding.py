@@ -9,7 +9,7 @@ from jaxtyping import Float64
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags import as_bags
-from bagwise.base import BagRegressor, bandwidths, choice, generator, number_or, positive
+from bagwise.base import BagRegressor, bandwidths, choice, flag, generator, number_or, positive
 from bagwise.double_sum import bag_gram, bag_norms
 from bagwise.heads import MIN_NOISE, Moments
 from bagwise.inference.ridge import RidgeProblem
@@ -85,12 +85,13 @@ class MeanEmbeddingRidge(BagRegressor):
         choice("second_level", self.second_level, ("linear", "gaussian"))
         penalty = number_or("penalty", self.penalty, "loo")
         positive("bandwidth_scale", self.bandwidth_scale)
-        self.scaling_ = Scaling.fit(bags, standardize=self.standardize)
+        positive("second_scale", self.second_scale)
+        scaling = Scaling.fit(bags, standardize=flag("standardize", self.standardize))
         kernel = as_kernel(self.kernel)
-        points = sample_points(bags, self.scaling_, generator(self.random_state))
+        points = sample_points(bags, scaling, generator(self.random_state))
         (bandwidth,) = bandwidths(kernel, points, self.bandwidth_scale)
         self.kernel_ = kernel if bandwidth is None else kernel.with_bandwidth(bandwidth)
-        self.bags_ = bags
+        self.scaling_, self.bags_ = scaling, bags
         gram = bag_gram(self.kernel_, self.scaling_, bags, bags)
         self._fit_gram(self._second_level_fit(gram), task, penalty)
         self._keep_columns(bags)
@@ -103,11 +104,12 @@ class MeanEmbeddingRidge(BagRegressor):
 
     def _second_level_fit(self, gram: Float64[np.ndarray, "n n"]) -> Float64[np.ndarray, "n n"]:
         self._norms = np.diag(gram).copy()
+        self._second_var: float | None = None  # that of a linear second level
         if self.second_level == "linear":
             return gram
         squared = _squared_distances(gram, self._norms, self._norms)
         typical = np.median(squared[np.triu_indices(len(gram), 1)]) or squared.mean() or 1.0
-        self._second_var = float(typical) / 2.0 * positive("second_scale", self.second_scale) ** 2
+        self._second_var = float(typical) / 2.0 * float(self.second_scale) ** 2
         return np.exp(-squared / (2.0 * self._second_var))
 
     def _fit_gram(
@@ -126,7 +128,7 @@ class MeanEmbeddingRidge(BagRegressor):
         check_is_fitted(self)
         bags = self._check_bags(X)
         gram = bag_gram(self.kernel_, self.scaling_, bags, self.bags_)
-        if self.second_level == "gaussian":
+        if self._second_var is not None:
             norms = bag_norms(self.kernel_, self.scaling_, bags)
             squared = _squared_distances(gram, norms, self._norms)
             gram = np.exp(-squared / (2.0 * self._second_var))

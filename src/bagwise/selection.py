@@ -17,7 +17,7 @@ from bagwise.bags import Bags, as_bags
 from bagwise.base import FEATURE_PARAMETERS, BagRegressor, Embedding
 from bagwise.embedding import BagStats, summarise
 from bagwise.exceptions import BagwiseError
-from bagwise.matching import check_labels
+from bagwise.matching import check_covariates_match, check_features_match, check_labels
 from bagwise.metrics import mse, nll
 from bagwise.task import Task
 
@@ -75,7 +75,7 @@ class FeatureCache:
     not features of points, and so is small.
     """
 
-    _embeddings: dict[tuple[str, int], Embedding] = field(default_factory=dict)
+    _embeddings: dict[tuple[str, int], tuple[Bags, Embedding]] = field(default_factory=dict)
     _stats: dict[tuple[int, int], tuple[Embedding, Bags, BagStats]] = field(default_factory=dict)
 
     def embedding(self, estimator: BagRegressor, bags: Bags) -> Embedding:
@@ -85,8 +85,9 @@ class FeatureCache:
         key = joblib.hash(features), id(bags)
         if key not in self._embeddings:
             (features_,) = estimator.candidate_features(bags)
-            self._embeddings[key] = Embedding(features_, summarise(bags, features_))
-        return self._embeddings[key]
+            embedding = Embedding(features_, summarise(bags, features_))
+            self._embeddings[key] = bags, embedding  # holding the bags keeps their id unique
+        return self._embeddings[key][1]
 
     def stats(self, embedding: Embedding, bags: Bags) -> BagStats:
         """Return the statistics of other bags under the same features."""
@@ -168,6 +169,8 @@ def _splits(
     if validation is not None:
         held_out = as_bags(validation[0])
         labels = check_labels(validation[1], held_out)
+        check_features_match(bags.feature_names, bags.n_features, held_out)
+        check_covariates_match(bags.covariate_names, bags.n_covariates, held_out)
         yield _Split(bags, y, Task.of(bags, y), held_out, labels)
         return
     for train, test in KFold(n_folds, shuffle=True, random_state=0).split(y):

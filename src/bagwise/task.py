@@ -23,7 +23,7 @@ class Task:
     labels : (n,), (y − center)/scale
     center, scale : weighted mean and standard deviation of y; scale is 1 for constant labels
     effects : FixedEffects;  design : (n, r), their columns for the training bags
-    weights : (n,), sample weights scaled to mean 1
+    weights : (n,), sample weights scaled to mean 1 over the bags that count, whose weight is not 0
     """
 
     labels: Float64[np.ndarray, " n"]
@@ -53,7 +53,7 @@ class Task:
         center = float(np.average(y, weights=weights))
         spread = float(np.sqrt(np.average((y - center) ** 2, weights=weights)))
         scale = spread if spread > 1e-12 * abs(center) else 1.0
-        effects = FixedEffects.fit(bags.covariates, bags.n_bags)
+        effects = _effects(bags.covariates, weights > 0)
         design = effects.design(bags.covariates, bags.n_bags)
         return cls((y - center) / scale, center, scale, effects, design, weights)
 
@@ -62,6 +62,21 @@ class Task:
         return replace(
             self, labels=self.labels[bags], design=self.design[bags], weights=self.weights[bags]
         )
+
+
+def _effects(
+    covariates: Float64[np.ndarray, "n c"] | None, counts: Bool[np.ndarray, " n"]
+) -> FixedEffects:
+    """Learn the fixed effects from the bags that count."""
+    n_bags = int(np.count_nonzero(counts))
+    effects = FixedEffects.fit(None if covariates is None else covariates[counts], n_bags)
+    if effects.mixing.shape[1] >= n_bags:
+        raise InvalidBagsError.because(
+            f"there are {len(effects.center)} covariates for {n_bags} bags",
+            "fewer covariates, which with an intercept would explain any labels",
+            "Leave covariates out, or give more bags.",
+        )
+    return effects
 
 
 def _sample_weight(sample_weight: Any, bags: Bags) -> Float64[np.ndarray, " n"]:
@@ -88,4 +103,4 @@ def _sample_weight(sample_weight: Any, bags: Bags) -> Float64[np.ndarray, " n"]:
             "at least 2",
             "Leave sample_weight out to count all bags alike.",
         )
-    return weights / weights.mean()
+    return weights / weights[weights > 0].mean()

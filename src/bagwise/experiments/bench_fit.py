@@ -20,7 +20,12 @@ from bagwise.experiments.bench_plain import (
     cholesky_per_size,
 )
 from bagwise.experiments.bench_report import Section, Target, interleaved
-from bagwise.inference.shrinkage_objective import LOG_SCALE_SD, Objective, ShrinkageProblem
+from bagwise.inference.shrinkage_objective import (
+    LEAST_NOISE,
+    LOG_SCALE_SD,
+    Objective,
+    ShrinkageProblem,
+)
 from bagwise.regressors import COVARIANCE_FLOOR, ShrinkageRegressor
 from bagwise.shrinkage import KernelPrior, with_floor
 from bagwise.task import Task
@@ -85,6 +90,7 @@ class Case:
             weight_var=WEIGHT_VAR,
             prior_logs=self.problem.start[-2:],
             prior_sd=LOG_SCALE_SD,
+            least_noise=LEAST_NOISE,
         )
         basis, _ = self.problem.family.at(None)
         return Whitened(objective, basis.weight_map, float(self.task.design[0, 0]))
@@ -109,7 +115,7 @@ def disagreement(case: Case, plain: Whitened, theta: np.ndarray) -> float:
 
 def run(quick: bool) -> Section:
     """Time evaluations and fits of both sides, with one thread each."""
-    case = Case.make(*((80, 15) if quick else (1000, 90)))
+    case = Case.make(*((40, 10) if quick else (1000, 90)))
     n, d = case.embedding.stats.mean.shape
     section = Section(
         f"1. Shrinkage fit: {n:,} bags of 5, 20, 100 or 1,000 points, {d} landmarks",

@@ -32,7 +32,7 @@ print(json.dumps([imported, imported + first, warm, split.bags.n_points]))
 
 def run(quick: bool) -> Section:
     """Run the program in fresh processes and keep the least of each time."""
-    n_bags, repeats = (40, 1) if quick else (1000, 3)
+    n_bags, repeats = (20, 1) if quick else (1000, 3)
     runs = [_fresh(n_bags) for _ in range(repeats)]
     imported, first, warm, n_points = (min(column) for column in zip(*runs, strict=True))
     section = Section(

@@ -66,6 +66,7 @@ class PlainObjective:
     within_cov : (d, d), Σ;  gram : (d, d), K
     weight_var : ρ²
     prior_logs, prior_sd : centres (2,) and standard deviation of the priors on log σ², log η
+    least_noise : variance added to σ²
     solve : how the n systems are solved
 
     Reference
@@ -81,6 +82,7 @@ class PlainObjective:
     weight_var: float
     prior_logs: Float64[np.ndarray, "2"]
     prior_sd: float
+    least_noise: float = 0.0
     solve: Solver = cholesky_per_bag
 
     def __call__(
@@ -95,7 +97,7 @@ class PlainObjective:
         c, rest = solved[:, :, 0], alpha - solved[:, :, 1]
         R_rest = rest @ R
         residual = self.labels - (c @ pull + alpha @ m0 + intercept)
-        var = alpha @ pull - solved[:, :, 1] @ pull + noise
+        var = alpha @ pull - solved[:, :, 1] @ pull + noise + self.least_noise
         by_mean = -residual / var
         by_var = 0.5 * (1.0 / var - residual**2 / var**2)
         away = (logs - self.prior_logs) / self.prior_sd

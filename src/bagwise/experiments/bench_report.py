@@ -83,14 +83,18 @@ class Section:
         return {"title": self.title, "lines": lines, "notes": self.notes}
 
 
-def interleaved(sides: Sequence[Callable[[], object]], repeats: int) -> list[float]:
+def interleaved(
+    sides: Sequence[Callable[[], object]],
+    repeats: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[float]:
     """Return the least seconds of each side, taken in turn so that all meet the same load."""
     seconds = np.empty((repeats, len(sides)))
     for turn in range(repeats):
         for j, side in enumerate(sides):
-            start = time.perf_counter()
+            start = clock()
             side()
-            seconds[turn, j] = time.perf_counter() - start
+            seconds[turn, j] = clock() - start
     return [float(least) for least in seconds.min(axis=0)]
 
 

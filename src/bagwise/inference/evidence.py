@@ -1,8 +1,8 @@
 """Bayesian linear regression with its two variances chosen by maximising the evidence.
 
 y_i ~ N(x_i·β + f_i·γ, σ²/w_i), β ~ N(0, ρ²I), γ flat. With the spectrum e, U and the target ỹ of
-the ridge problem, c = U^T ỹ, n' = n − r degrees of freedom and λ = σ²/ρ², the (restricted)
-evidence is, with σ² at its best,
+the ridge problem, c = U^T ỹ, n' = n − r degrees of freedom (n counts the bags whose weight is not
+0) and λ = σ²/ρ², the (restricted) evidence is, with σ² at its best,
 
     σ²(λ) = (‖ỹ‖² − Σ_k c_k² e_k/(e_k + λ)) / n'
     −2 log p(y | λ) = n' log σ²(λ) + Σ_k log(1 + e_k/λ) + constant
@@ -89,7 +89,8 @@ def evidence_at(problem: RidgeProblem, penalty: float, weight_var: float | None 
     """Return σ² and the loss at one penalty; σ² = λρ² if ρ² is given, else its best value."""
     values, target = problem.values, problem.target
     coordinates = problem.vectors.T @ target
-    freedom = max(len(target) - problem.effects.shape[1], 1)
+    n_bags = int(np.count_nonzero(problem.root_weights))
+    freedom = max(n_bags - problem.effects.shape[1], 1)
     # The residual in two sums of squares, neither of which can be negative.
     inside = np.sum(coordinates**2 * penalty / (values + penalty))
     outside = np.sum((target - problem.vectors @ coordinates) ** 2)
@@ -99,7 +100,7 @@ def evidence_at(problem: RidgeProblem, penalty: float, weight_var: float | None 
     else:
         noise_var = penalty * weight_var
     loss = freedom * np.log(noise_var) + misfit / noise_var + np.sum(np.log1p(values / penalty))
-    return Evidence(float(penalty), noise_var, float(loss) / (2 * len(target)))
+    return Evidence(float(penalty), noise_var, float(loss) / (2 * n_bags))
 
 
 def _label_var(problem: RidgeProblem) -> float:

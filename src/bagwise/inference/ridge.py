@@ -21,8 +21,9 @@ Vector = Float64[np.ndarray, " n"]
 # Penalties tried, as shares of the largest eigenvalue: from none to where nothing is left.
 PENALTY_SHARES = np.logspace(-12, 2, 113)
 
-# Residuals of a bag that determines its own fit say nothing; 1 − H_ii is kept above this.
-MIN_SLACK = 1e-8
+# Residuals of a bag that the fixed effects determine say nothing; 1 − H_ii is kept above this,
+# which is less than the least penalty leaves to any other bag.
+MIN_SLACK = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,19 +102,19 @@ class RidgeProblem:
 
     def leave_one_out(self, penalty: float) -> Vector:
         """Return the residuals √w (y_i − ŷ_i) of fits without bag i."""
-        share = np.divide(
-            self.values,
-            self.values + penalty,
-            out=np.zeros_like(self.values),
-            where=self.values + penalty > NO_VARIANCE * self.values.max(initial=0.0),
-        )
-        residual = self.target - self.vectors @ (share * (self.vectors.T @ self.target))
-        leverage = np.sum(self.effects_basis**2, axis=1) + self.vectors**2 @ share
-        return residual / np.maximum(1.0 - leverage, MIN_SLACK)
+        # Residual and 1 − H_ii as sums of what is left, not as differences of what is fitted: with
+        # as many features as bags both vanish with the penalty, and their quotient does not.
+        seen = self.values > NO_VARIANCE * self.values.max(initial=0.0)
+        vectors, left = self.vectors[:, seen], penalty / (self.values[seen] + penalty)
+        coordinates = vectors.T @ self.target
+        residual = self.target - vectors @ coordinates + vectors @ (left * coordinates)
+        taken = np.sum(self.effects_basis**2, axis=1) + np.sum(vectors**2, axis=1)
+        slack = np.maximum(1.0 - taken, 0.0) + vectors**2 @ left
+        return residual / np.maximum(slack, MIN_SLACK)
 
     def leave_one_out_mse(self, penalty: float) -> float:
-        """Return the mean square of :meth:`leave_one_out`."""
-        return float(np.mean(self.leave_one_out(penalty) ** 2))
+        """Return the weighted mean square of the residuals of fits without bag i."""
+        return float(np.sum(self.leave_one_out(penalty) ** 2) / np.sum(self.root_weights**2))
 
     def best_penalty(self) -> float:
         """Return the penalty with the least leave-one-out error."""

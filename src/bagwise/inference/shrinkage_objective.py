@@ -28,6 +28,10 @@ Vector = Float64[np.ndarray, " n"]
 # surprising. They keep the optimum finite where the data are silent, as on η if all bags are large.
 LOG_SCALE_SD = 4.0
 
+# Variance added to the noise σ², as a share of the labels', which have finite digits. Without it
+# labels that are constant, or that covariates explain entirely, would have an infinite density.
+LEAST_NOISE = 1e-10
+
 # Step in log ℓ for second derivatives.
 LENGTH_STEP = 1e-5
 
@@ -129,7 +133,7 @@ class Moments:
         self.d_mean = self._d_mean(len(theta))
         self.d_var = self._d_var(len(theta))
         self.mean = self.d_mean[:, : self.columns[1]] @ theta[: self.columns[1]]
-        self.var = self.left @ self.g**2 + self.unseen + self.noise
+        self.var = self.left @ self.g**2 + self.unseen + self.noise + LEAST_NOISE
 
     def _d_mean(self, k: int) -> Float64[np.ndarray, "n k"]:
         """Return ∂ξ/∂θ."""

@@ -1,0 +1,129 @@
+"""Importing bagwise is quick and changes nothing: no heavy module, no setting of anyone's.
+
+Everything runs in a fresh interpreter, as this one has imported far too much already.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import bagwise
+
+SOURCE = str(Path(bagwise.__file__).parents[1])
+MAX_SECONDS = 1.0
+MAX_NAMES = 20
+
+# Modules that nobody should wait for who only wants to see the version.
+HEAVY = ("jax", "numpyro", "pandas", "polars", "matplotlib", "sklearn", "scipy", "pyarrow")
+
+FIT = """
+import numpy as np
+rng = np.random.default_rng(0)
+y = rng.uniform(1, 2, 20)
+bags = [rng.normal(0, s, (10, 1)) for s in y]
+bagwise.ShrinkageRegressor(n_landmarks=5).fit(bags, y).predict_dist(bags).interval(0.9)
+bagwise.BayesianLinearRegressor(n_landmarks=5).fit(bags, y).predict(bags)
+"""
+
+
+def run(code):
+    """Run code in a fresh interpreter; return what it prints, which must be JSON."""
+    path = os.pathsep.join([SOURCE, os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_import_is_quick():
+    code = """
+import json, time
+start = time.perf_counter()
+import bagwise
+print(json.dumps(time.perf_counter() - start))
+"""
+    assert min(run(code) for _ in range(3)) < MAX_SECONDS
+
+
+def test_import_brings_no_heavy_module():
+    modules = run("import bagwise, json, sys; print(json.dumps(sorted(sys.modules)))")
+    assert [name for name in modules if name.split(".")[0] in HEAVY] == []
+
+
+def test_every_public_name_resolves_and_is_listed():
+    code = """
+import bagwise, json
+listed = dir(bagwise)
+resolved = [name for name in bagwise.__all__ if getattr(bagwise, name) is not None]
+print(json.dumps({"listed": listed, "resolved": resolved, "all": bagwise.__all__}))
+"""
+    names = run(code)
+    assert names["resolved"] == names["all"]
+    assert set(names["all"]) <= set(names["listed"])
+
+
+def test_from_bagwise_import_star():
+    code = """
+import json
+from bagwise import *
+print(json.dumps([name for name in dir() if not name.startswith("_") and name != "json"]))
+"""
+    assert run(code) == sorted(bagwise.__all__)
+
+
+def test_submodules_come_when_asked_for():
+    code = """
+import bagwise, json
+print(json.dumps([bagwise.kernels.__name__, bagwise.metrics.__name__, bagwise.datasets.__name__]))
+"""
+    assert run(code) == ["bagwise.kernels", "bagwise.metrics", "bagwise.datasets"]
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'bagwise' has no attribute 'Bag'"):
+        _ = bagwise.Bag
+
+
+def test_few_public_names():
+    assert len(bagwise.__all__) <= MAX_NAMES
+    assert len(set(bagwise.__all__)) == len(bagwise.__all__)
+    assert sorted(bagwise.__all__) == bagwise.__all__
+    assert all(getattr(bagwise, name).__doc__ for name in bagwise.__all__)
+
+
+def test_fitting_brings_neither_jax_nor_pictures():
+    code = f"""
+import json, sys
+import bagwise
+for name in bagwise.__all__:
+    getattr(bagwise, name)
+{FIT}
+print(json.dumps(sorted(sys.modules)))
+"""
+    loaded = {name.split(".")[0] for name in run(code)}
+    assert loaded.isdisjoint({"jax", "numpyro", "matplotlib"})
+
+
+@pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed")
+def test_the_precision_of_jax_stays_as_it_was():
+    code = f"""
+import json, jax
+before = jax.config.jax_enable_x64
+import bagwise
+for name in bagwise.__all__:
+    getattr(bagwise, name)
+{FIT}
+print(json.dumps([before, jax.config.jax_enable_x64]))
+"""
+    before, after = run(code)
+    assert before == after
