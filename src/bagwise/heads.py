@@ -32,6 +32,9 @@ Effects = Float64[np.ndarray, "n r"]
 # Noise variance of standardised labels is never taken to be less: a density needs one.
 MIN_NOISE = 1e-10
 
+# Features of bags that differ by less, as a share of the largest, are equal.
+ROUNDING = 1e-14
+
 # Prior scales tried by freq-shrinkage, around the one that halves a bag of median size.
 PRIOR_SCALE_FACTORS = np.logspace(-4, 4, 17)
 
@@ -150,7 +153,9 @@ def _problem(
     X: Float64[np.ndarray, "n d"], task: Task
 ) -> tuple[RidgeProblem, Float64[np.ndarray, " d"]]:
     center = X.mean(axis=0)
-    problem = RidgeProblem.from_features(X - center, task.design, task.labels, task.weights)
+    gaps = X - center
+    gaps[np.abs(gaps) < ROUNDING * np.abs(X).max()] = 0.0
+    problem = RidgeProblem.from_features(gaps, task.design, task.labels, task.weights)
     return problem, center
 
 

@@ -198,7 +198,7 @@ KERNELS: dict[str, Kernel] = {
 KERNELS |= {f"additive-{name}": Additive(base=kernel) for name, kernel in KERNELS.items()}
 
 
-def as_kernel(kernel: Kernel | str) -> Kernel:
+def as_kernel(kernel: Any) -> Kernel:
     """Return a kernel from its name, or the kernel itself.
 
     Examples

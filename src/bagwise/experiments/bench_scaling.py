@@ -5,24 +5,35 @@ from __future__ import annotations
 import time
 import tracemalloc
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from jaxtyping import Float64
 from threadpoolctl import threadpool_limits
 
 from bagwise.bags import Bags
+from bagwise.base import Embedding
+from bagwise.embedding import summarise
 from bagwise.experiments.bench_report import Section, Target, exponent, interleaved
 from bagwise.regressors import ShrinkageRegressor
+from bagwise.task import Task
 
 # Sizes of bags, in equal shares, before they are scaled to the number of points asked for.
 BASE_SIZES = np.array([5, 20, 100, 1000])
 LABEL_RANGE = (4.0, 8.0)
 N_FEATURES = 5
 
-LINEAR = Target(1.1)
-QUADRATIC = Target(2.1)
+PARTS = ("landmarks", "pooling", "head")
 MEGABYTE = 2.0**20
+
+# Largest exponents of growth. Pooling is to be linear in points, the head in bags, and both at most
+# quadratic in landmarks. The whole fit has no target: k-means, whose rounds vary from one draw to
+# the next, would meet it whatever the rest did.
+LINEAR, QUADRATIC = Target(1.1), Target(2.1)
+TARGETS: dict[str, dict[str, Target | None]] = {
+    "points": {"pooling": LINEAR, "fit": None, "memory": LINEAR},
+    "bags": {"head": LINEAR, "fit": None, "memory": LINEAR},
+    "landmarks": {"pooling": QUADRATIC, "head": QUADRATIC, "fit": None, "memory": QUADRATIC},
+}
 
 
 @dataclass(frozen=True)
@@ -32,14 +43,6 @@ class Size:
     points: int
     bags: int
     landmarks: int
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Processor seconds of a fit, and megabytes at its peak above those of the data."""
-
-    seconds: float
-    megabytes: float
 
 
 def draw(size: Size) -> tuple[Bags, Float64[np.ndarray, " n"]]:
@@ -53,25 +56,48 @@ def draw(size: Size) -> tuple[Bags, Float64[np.ndarray, " n"]]:
     return Bags.from_groups(points, np.repeat(np.arange(size.bags), sizes)), labels
 
 
-def costs(sizes: list[Size], repeats: int) -> list[Cost]:
-    """Fit each size once to measure its memory, then time all of them in turn.
+class Fit:
+    """The fit of one size, in its parts."""
 
-    In seconds of one processor and with one thread: how long a fit waits for others on a busy
-    machine, or for its own threads, says nothing of how it grows.
+    def __init__(self, size: Size) -> None:
+        self.bags, self.labels = draw(size)
+        self.model = ShrinkageRegressor(bandwidth_scale=1.0, n_landmarks=size.landmarks)
+
+    def landmarks(self) -> None:
+        """Scale, draw a sample, find its k-means centres and the bandwidth."""
+        self.features = next(self.model.candidate_features(self.bags))
+
+    def pooling(self) -> None:
+        """Pool the features of every point."""
+        self.stats = summarise(self.bags, self.features)
+
+    def head(self) -> None:
+        """Fit the head to the pooled features."""
+        task = Task.of(self.bags, self.labels)
+        self.model.fit_embedding(Embedding(self.features, self.stats), self.bags, task)
+
+    def peak(self) -> float:
+        """Return the megabytes at the peak of a whole fit, above those of the data."""
+        tracemalloc.start()
+        self.model.fit(self.bags, self.labels)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak / MEGABYTE
+
+
+def measure(sizes: list[Size], repeats: int) -> dict[str, list[float]]:
+    """Return processor seconds of each part and of the fit, and its memory, at every size.
+
+    With one thread: how long a fit waits for others on a busy machine, or for its own threads, says
+    nothing of how it grows.
     """
-    fits, peaks = [], []
-    for size in sizes:
-        bags, labels = draw(size)
-        model = ShrinkageRegressor(bandwidth_scale=1.0, n_landmarks=size.landmarks)
-        fits.append(partial(model.fit, bags, labels))
+    fits = [Fit(size) for size in sizes]
     with threadpool_limits(limits=1):
-        for fit in fits:
-            tracemalloc.start()
-            fit()
-            peaks.append(tracemalloc.get_traced_memory()[1] / MEGABYTE)
-            tracemalloc.stop()
-        seconds = interleaved(fits, repeats, time.process_time)
-    return [Cost(*pair) for pair in zip(seconds, peaks, strict=True)]
+        memory = [fit.peak() for fit in fits]
+        steps = [getattr(fit, part) for fit in fits for part in PARTS]
+        seconds = np.reshape(interleaved(steps, repeats, time.process_time), (-1, len(PARTS)))
+    parts = {part: column.tolist() for part, column in zip(PARTS, seconds.T, strict=True)}
+    return {**parts, "fit": seconds.sum(axis=1).tolist(), "memory": memory}
 
 
 def run(quick: bool) -> list[Section]:
@@ -86,41 +112,29 @@ def run(quick: bool) -> list[Section]:
         landmarks = [Size(200_000, 1_000, n) for n in (30, 60, 120)]
     repeats = 1 if quick else 4
     return [
-        _sweep("3a. Points", "points", points, LINEAR, repeats),
-        _sweep("3b. Bags", "bags", bags, LINEAR, repeats),
-        _sweep("3c. Landmarks", "landmarks", landmarks, QUADRATIC, repeats),
+        _sweep("3a. Points", "points", points, repeats),
+        _sweep("3b. Bags", "bags", bags, repeats),
+        _sweep("3c. Landmarks", "landmarks", landmarks, repeats),
     ]
 
 
-def _sweep(title: str, along: str, sizes: list[Size], target: Target, repeats: int) -> Section:
-    """Measure fits of growing size; the exponent of their growth is held against the target."""
-    fixed = {"points", "bags", "landmarks"} - {along}
-    others = " and ".join(f"{getattr(sizes[0], name):,} {name}" for name in sorted(fixed))
+def _sweep(title: str, along: str, sizes: list[Size], repeats: int) -> Section:
+    """Measure fits of growing size, and hold the exponents of growth against their targets."""
+    fixed = sorted({"points", "bags", "landmarks"} - {along})
+    others = " and ".join(f"{getattr(sizes[0], name):,} {name}" for name in fixed)
     section = Section(
-        f"{title}: ShrinkageRegressor(bandwidth_scale=1.0), {others}",
-        ["CPU seconds", "growth", "peak MB above data", "MB growth", "exponent"],
+        f"{title}: ShrinkageRegressor(bandwidth_scale=1.0), {others}; CPU seconds, one thread",
+        [*PARTS, "fit", "to previous", "peak MB above data", "exponent"],
     )
-    measured = costs(sizes, repeats)
+    measured = measure(sizes, repeats)
     x = [getattr(size, along) for size in sizes]
-    before = None
-    for value, at in zip(x, measured, strict=True):
-        growth = ["", ""]
-        if before is not None:
-            growth = [
-                f"{at.seconds / before.seconds:.2f}×",
-                f"{at.megabytes / before.megabytes:.2f}×",
-            ]
-        cells = [f"{at.seconds:.2f}", growth[0], f"{at.megabytes:.1f}", growth[1], ""]
-        section.add(f"{value:,} {along}", cells, at.seconds, None)
-        before = at
-    for name, values in (
-        ("seconds", [at.seconds for at in measured]),
-        ("memory", [at.megabytes for at in measured]),
-    ):
-        slope = exponent(x, values)
-        section.add(f"growth of {name}", ["", "", "", "", f"{slope:.2f}"], slope, target)
-    section.notes.append(
-        "One thread. Peaks hold some 31 MB whatever the size: the pairs of 2,000 points of which "
-        "the bandwidth is the median."
-    )
+    for i, n in enumerate(x):
+        whole = measured["fit"]
+        seconds = [f"{measured[part][i]:.3f}" for part in (*PARTS, "fit")]
+        growth = f"{whole[i] / whole[i - 1]:.2f}×" if i else ""
+        cells = [*seconds, growth, f"{measured['memory'][i]:.1f}", ""]
+        section.add(f"{n:,} {along}", cells, whole[i], None)
+    for name, target in TARGETS[along].items():
+        slope = exponent(x, measured[name])
+        section.add(f"growth of {name}", [*[""] * 6, f"{slope:.2f}"], slope, target)
     return section

@@ -76,12 +76,14 @@ class RidgeProblem:
         effects, Q = _effects(F, root)
         half = _project_out(Q, root[:, None] * K * root)
         values, vectors = np.linalg.eigh(_project_out(Q, half.T))
+        # Rounding error is no direction: with a small penalty its dual weights would be huge.
+        real = values > NO_VARIANCE * np.sum(weights * np.diag(K))
         target = _project_out(Q, root * y)
-        return cls(vectors, np.maximum(values, 0.0), target, root, effects, Q, root * y)
+        return cls(vectors[:, real], values[real], target, root, effects, Q, root * y)
 
     def penalties(self) -> Float64[np.ndarray, " m"]:
         """Return the penalties worth trying: every order of magnitude of the spectrum."""
-        return PENALTY_SHARES * max(float(self.values.max(initial=0.0)), np.finfo(float).tiny)
+        return PENALTY_SHARES * (float(self.values.max(initial=0.0)) or 1.0)
 
     def dual(self, penalty: float) -> Vector:
         """Return √w a(λ), the weights of the training bags in β = X^T √w a."""
