@@ -1,0 +1,89 @@
+"""The models and bags that the contract suite runs on."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+from bagwise import (
+    Bags,
+    BayesianLinearRegressor,
+    FrequentistShrinkageRegressor,
+    MeanEmbeddingRidge,
+    RBFNetworkRegressor,
+    ShrinkageRegressor,
+)
+from bagwise.kernels import Matern
+
+SMALL = {"n_landmarks": 8, "bandwidth_scale": 1.0}
+GIVEN = SMALL | {"weight_var": 10.0}  # variants of a model whose automatic choice is tested once
+
+CORE = {
+    "network-loo": RBFNetworkRegressor(**SMALL),
+    "network-validation": RBFNetworkRegressor(**SMALL, penalty="validation"),
+    "bayesian": BayesianLinearRegressor(**SMALL),
+    "frequentist": FrequentistShrinkageRegressor(**SMALL, prior_scale=1.0),
+    "shrinkage": ShrinkageRegressor(**SMALL),
+    "shrinkage-convolved": ShrinkageRegressor(**GIVEN, prior="convolved"),
+    "embedding-linear": MeanEmbeddingRidge(),
+    "embedding-gaussian": MeanEmbeddingRidge(second_level="gaussian"),
+}
+MODELS = CORE | {
+    "network-linear": RBFNetworkRegressor(**SMALL, kernel="linear"),
+    "bayesian-fourier": BayesianLinearRegressor(**SMALL, landmarks="fourier"),
+    "bayesian-additive": BayesianLinearRegressor(**SMALL, kernel="additive-rbf"),
+    "frequentist-linear": FrequentistShrinkageRegressor(**SMALL, kernel="linear", prior_scale=1.0),
+    "shrinkage-random": ShrinkageRegressor(**GIVEN, landmarks="random"),
+    "shrinkage-fourier": ShrinkageRegressor(**GIVEN, landmarks="fourier"),
+    "shrinkage-additive": ShrinkageRegressor(**GIVEN, kernel="additive-rbf"),
+    "shrinkage-linear": ShrinkageRegressor(**GIVEN, kernel="linear"),
+    "shrinkage-matern": ShrinkageRegressor(**GIVEN, kernel=Matern(smoothness=2.5)),
+    "embedding-matern": MeanEmbeddingRidge(kernel="matern32"),
+}
+CLASSES = sorted({type(model) for model in MODELS.values()}, key=lambda cls: cls.__name__)
+
+every_model = pytest.mark.parametrize("name", MODELS)
+core_model = pytest.mark.parametrize("name", CORE)  # where a test fits many times
+every_class = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+
+
+def make_data(seed, n_bags=30, n_features=2):
+    """Bags of 2 to 12 points; the label is their true mean, in some unit."""
+    rng = np.random.default_rng(seed)
+    level = rng.uniform(1, 2, n_bags)
+    sizes = rng.integers(2, 13, n_bags)
+    arrays = [rng.normal(x, 0.4, (n, n_features)) for x, n in zip(level, sizes, strict=True)]
+    return arrays, 10 * level
+
+
+ARRAYS, Y = make_data(0)
+BAGS = Bags.from_list(ARRAYS)
+NEW_ARRAYS, NEW_Y = make_data(1, n_bags=9)
+NEW = Bags.from_list(NEW_ARRAYS)
+
+
+def unfitted(name):
+    return clone(MODELS[name])
+
+
+@cache
+def fitted(name):
+    """Model fitted to BAGS and Y; tests that refit take `unfitted`."""
+    return unfitted(name).fit(BAGS, Y)
+
+
+def is_shrinkage(name):
+    return isinstance(MODELS[name], ShrinkageRegressor)
+
+
+def assert_same_prediction(a, b):
+    assert_array_equal(a.mean, b.mean, strict=True)
+    assert_array_equal(a.var, b.var, strict=True)
+
+
+def assert_close_prediction(a, b, tolerance=1e-8):
+    """Means to a share of the labels' spread, standard deviations to a share of themselves."""
+    assert_allclose(a.mean, b.mean, rtol=0, atol=tolerance * Y.std())
+    assert_allclose(a.std, b.std, rtol=tolerance)
