@@ -8,12 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Float64, Int64
 from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
 
 from bagwise.bags import Bags
 from bagwise.features import Features
 
 # Features worked on at once, small enough to stay in the processor's cache.
 BLOCK_BYTES = 1 << 21
+
+# Features of a bag's points that differ by less, as a share of the largest, are equal.
+ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +57,11 @@ def summarise(bags: Bags, features: Features, *, covariance: bool = True) -> Bag
     >>> summarise(bags, features).mean.round(6)
     array([[1., 0.], [0., 0.]])
     """
+    with threadpool_limits(limits=1):  # blocks are small: threads would only wait for each other
+        return _summarise(bags, features, covariance)
+
+
+def _summarise(bags: Bags, features: Features, covariance: bool) -> BagStats:
     d = features.n_outputs
     shares = shares_of(bags)
     unbias = _unbias(bags, shares)
@@ -73,7 +82,10 @@ def summarise(bags: Bags, features: Features, *, covariance: bool = True) -> Bag
     if not covariance or not unbias.any():
         return BagStats(mean, bags.effective_sizes)
     scatter += split.scatter(mean, unbias)
-    return BagStats(mean, bags.effective_sizes, scatter / np.count_nonzero(unbias))
+    within_cov = scatter / np.count_nonzero(unbias)
+    if np.diag(within_cov).mean() < (ROUNDING * np.abs(mean).max()) ** 2:
+        within_cov[:] = 0.0  # the points of each bag are equal
+    return BagStats(mean, bags.effective_sizes, within_cov)
 
 
 def shares_of(bags: Bags) -> Float64[np.ndarray, " n_points"]:

@@ -250,7 +250,7 @@ class ShrinkageHead:
             mode = find_mode_by_evidence(problem)
         else:
             mode = find_mode(problem, weight_var)
-        warn_if_unfinished(mode, len(task.labels))
+        warn_if_unfinished(mode)
         length = None if family.start_length is None else float(mode.theta[-1])
         basis, _ = family.at(length)
         q, scales = basis.mean_map.shape[1], mode.theta[-problem.n_scales :]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 from scipy.spatial.distance import pdist
+from threadpoolctl import threadpool_limits
 
 from bagwise.bags import Bags
 from bagwise.exceptions import BagwiseError
@@ -70,7 +71,8 @@ def choose_landmarks(
     from sklearn.cluster import KMeans  # slow to import, and only needed here
 
     seed = int(rng.integers(2**31))
-    return KMeans(n_landmarks, n_init=1, random_state=seed).fit(points).cluster_centers_
+    with threadpool_limits(limits=1):  # as in bagwise.embedding.summarise
+        return KMeans(n_landmarks, n_init=1, random_state=seed).fit(points).cluster_centers_
 
 
 def given_landmarks(
