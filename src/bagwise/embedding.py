@@ -16,6 +16,10 @@ from bagwise.features import Features
 # Features worked on at once, small enough to stay in the processor's cache.
 BLOCK_BYTES = 1 << 21
 
+# Rows per piece from which a product for each beats a sparse product for all: a call takes as long
+# as adding up some thirty rows.
+LONG_PIECE = 32
+
 # Features of a bag's points that differ by less, as a share of the largest, are equal.
 ROUNDING = 1e-14
 
@@ -118,7 +122,11 @@ class Block:
     def pool(
         self, phi: Float[np.ndarray, "rows d"], shares: Float64[np.ndarray, " rows"]
     ) -> Float64[np.ndarray, "pieces d"]:
-        """Return Σ share φ over each piece."""
+        """Return Σ share φ over each piece: one product each if they are long, else a sparse one."""
+        if len(shares) >= LONG_PIECE * len(self.bags):
+            cuts = self.starts.tolist()
+            ends = zip(cuts[:-1], cuts[1:], strict=True)
+            return np.array([shares[start:stop] @ phi[start:stop] for start, stop in ends])
         columns = np.arange(len(shares))
         pooling = csr_array((shares, columns, self.starts), shape=(len(self.bags), len(shares)))
         return pooling @ phi
