@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float, Float64, Int64
@@ -122,11 +123,10 @@ class Block:
     def pool(
         self, phi: Float[np.ndarray, "rows d"], shares: Float64[np.ndarray, " rows"]
     ) -> Float64[np.ndarray, "pieces d"]:
-        """Return Σ share φ over each piece: one product each if they are long, else a sparse one."""
+        """Return Σ share φ over each piece: a product for each if they are long, else one for all."""
         if len(shares) >= LONG_PIECE * len(self.bags):
-            cuts = self.starts.tolist()
-            ends = zip(cuts[:-1], cuts[1:], strict=True)
-            return np.array([shares[start:stop] @ phi[start:stop] for start, stop in ends])
+            pieces = pairwise(self.starts.tolist())
+            return np.array([shares[start:stop] @ phi[start:stop] for start, stop in pieces])
         columns = np.arange(len(shares))
         pooling = csr_array((shares, columns, self.starts), shape=(len(self.bags), len(shares)))
         return pooling @ phi
