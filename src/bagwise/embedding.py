@@ -123,7 +123,7 @@ class Block:
     def pool(
         self, phi: Float[np.ndarray, "rows d"], shares: Float64[np.ndarray, " rows"]
     ) -> Float64[np.ndarray, "pieces d"]:
-        """Return Σ share φ over each piece: a product for each if they are long, else one for all."""
+        """Return Σ share φ over each piece: a product for each if long, else one for all."""
         if len(shares) >= LONG_PIECE * len(self.bags):
             pieces = pairwise(self.starts.tolist())
             return np.array([shares[start:stop] @ phi[start:stop] for start, stop in pieces])
