@@ -249,6 +249,7 @@ def test_sample_weights_of_two_are_bags_counted_twice():
     twice = np.r_[np.arange(n), np.arange(5)]
 
     class Repeated:
+        shrinks = True
         start_length = None
 
         def at(self, log_length):

@@ -23,7 +23,7 @@ from bagwise.inference.posterior_mode import (
 from bagwise.inference.ridge import RidgeProblem
 from bagwise.inference.shrinkage_objective import LEAST_NOISE, ShrinkageProblem
 from bagwise.prediction import SizeCurve
-from bagwise.shrinkage import ConvolvedPrior, KernelPrior, ShrinkageBasis
+from bagwise.shrinkage import ROUNDING, ConvolvedPrior, KernelPrior, ShrinkageBasis
 from bagwise.task import Task
 
 Vector = Float64[np.ndarray, " n"]
@@ -32,8 +32,8 @@ Effects = Float64[np.ndarray, "n r"]
 # Noise variance of standardised labels is never taken to be less: a density needs one.
 MIN_NOISE = 1e-10
 
-# Features of bags that differ by less, as a share of the largest, are equal.
-ROUNDING = 1e-14
+
+
 
 # Prior scales tried by freq-shrinkage, around the one that halves a bag of median size.
 PRIOR_SCALE_FACTORS = np.logspace(-4, 4, 17)

@@ -27,6 +27,9 @@ from scipy.linalg import eigh
 from bagwise.embedding import BagStats
 from bagwise.features import Features, LandmarkFeatures, PriorGram
 
+# Features of bags that differ by less, as a share of the largest, are equal.
+ROUNDING = 1e-14
+
 # Directions whose share of the largest eigenvalue is below this are rounding error.
 NULL = 1e-10
 
@@ -149,26 +152,41 @@ class BasisSlope:
         return cls(left @ slope.uu @ left.T, left @ slope.uz @ right, right.T @ slope.zz @ right)
 
 
-class KernelPrior:
-    """Basis family of the prior r = k: one basis, whatever the scales.
-
-    Parameters
-    ----------
-    features : Features;  stats : BagStats with within_cov;  floor : see :func:`with_floor`
-    """
+class OneBasis:
+    """Basis family of one member: a basis that is there already, and the bags projected on it."""
 
     start_length = None
 
-    def __init__(self, features: Features, stats: BagStats, floor: float) -> None:
-        self.prior_mean = stats.mean.mean(axis=0)
-        assert stats.within_cov is not None
-        self.basis = shrinkage_basis(
-            with_floor(stats.within_cov, floor),
-            features.kernel_prior(),
-            whitening(features.weight_gram()),
-            same_landmarks=features.same_landmarks,
-        )
-        self._bags = self.basis.project(stats.mean, self.prior_mean)
+    def __init__(
+        self,
+        basis: ShrinkageBasis,
+        prior_mean: Float64[np.ndarray, " d"],
+        bags: Float64[np.ndarray, "n d"],
+        *,
+        shrinks: bool = True,
+    ) -> None:
+        self.basis, self.prior_mean, self.shrinks = basis, prior_mean, shrinks
+        self._bags = bags
+
+    @staticmethod
+    def point(mean: Float64[np.ndarray, "n d"]) -> OneBasis:
+        """Take mean embeddings μ̂ for the truth: f_i = w·(μ̂_i − m0), with no variance.
+
+        This is the algebra above at λ = 0, W = H = T = I, N = η = 1 and P = 0.
+
+        Examples
+        --------
+        >>> family = OneBasis.point(np.array([[1.0, 2.0], [3.0, 4.0]]))
+        >>> family.at(None)[1]
+        array([[-1., -1.],
+               [ 1.,  1.]])
+        """
+        d, center = mean.shape[1], mean.mean(axis=0)
+        gaps = mean - center
+        gaps[np.abs(gaps) < ROUNDING * np.abs(mean).max()] = 0.0
+        eye, none = np.eye(d), np.zeros((d, d))
+        basis = ShrinkageBasis(eye, np.zeros(d), eye, none, None, eye)
+        return OneBasis(basis, center, gaps, shrinks=False)
 
     def at(self, log_length: float | None) -> tuple[ShrinkageBasis, Float64[np.ndarray, "n d"]]:
         """Return the basis and the projected training bags."""
@@ -176,7 +194,27 @@ class KernelPrior:
 
     def slope(self, log_length: float) -> BasisSlope:
         """Raise: there is no length to differentiate by."""
-        raise TypeError("the prior r = k has no length scale")
+        raise TypeError("a fixed basis has no length scale")
+
+
+class KernelPrior(OneBasis):
+    """Basis family of the prior r = k: one basis, whatever the scales.
+
+    Parameters
+    ----------
+    features : Features;  stats : BagStats with within_cov;  floor : see :func:`with_floor`
+    """
+
+    def __init__(self, features: Features, stats: BagStats, floor: float) -> None:
+        prior_mean = stats.mean.mean(axis=0)
+        assert stats.within_cov is not None
+        basis = shrinkage_basis(
+            with_floor(stats.within_cov, floor),
+            features.kernel_prior(),
+            whitening(features.weight_gram()),
+            same_landmarks=features.same_landmarks,
+        )
+        super().__init__(basis, prior_mean, basis.project(stats.mean, prior_mean))
 
 
 class ConvolvedPrior:
@@ -184,6 +222,8 @@ class ConvolvedPrior:
 
     Starts at the root mean square norm of the landmarks, which is the spread of the data.
     """
+
+    shrinks = True
 
     def __init__(self, features: Features, stats: BagStats, floor: float) -> None:
         features.convolved_prior(1.0)  # raises unless the features have such a prior

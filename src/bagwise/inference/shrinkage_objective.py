@@ -1,14 +1,16 @@
 """The shrinkage model's objective: minus the log posterior density, with its derivatives.
 
-y_i ~ N(ξ_i, ν_i) with the parts of :mod:`bagwise.shrinkage` and σ² the noise:
+A label depends on its bag through ξ_i and ν_i, with the parts of :mod:`bagwise.shrinkage` and σ²
+the noise:
 
     ξ_i = f_i·γ + Σ_k ηNκ_k t_ik h_k         ν_i = Σ_k ηλ_kκ_k g_k² + η w^T S w + σ²
-    J = ½ Σ_i {log ν_i + (y_i − ξ_i)²/ν_i} + ‖w‖²/2ρ² + weak priors on log σ², log η, log ℓ
+    J = −Σ_i log p(y_i | ξ_i, ν_i) + ‖w‖²/2ρ² + weak priors on log σ², log η, log ℓ
 
-The parameters are θ = (w, γ, log σ², log η[, log ℓ]). With ∂κ/∂log η = −κ(1 − κ) everything is in
-closed form. When ℓ moves, so do R and its basis: the first derivatives are those of (R + Σ/N)^-1,
-written in the basis, so that eigenvectors are never differentiated. The second derivatives in ℓ
-are differences of the gradient.
+The parameters are θ = (w, γ, scales). The scales are log σ², log η and log ℓ, but for those that
+are fixed: σ² by the likelihood of classes, η by a point embedding, ℓ by any prior but the convolved
+one. With ∂κ/∂log η = −κ(1 − κ) everything is in closed form. When ℓ moves, so do R and its basis:
+the first derivatives are those of (R + Σ/N)^-1, written in the basis, so that eigenvectors are
+never differentiated. The second derivatives in ℓ are differences of the gradient.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Protocol
 import numpy as np
 from jaxtyping import Float64, Int
 
+from bagwise.likelihoods import Gaussian, Likelihood
 from bagwise.shrinkage import BasisSlope, ShrinkageBasis
 
 Vector = Float64[np.ndarray, " n"]
@@ -47,6 +50,11 @@ class BasisFamily(Protocol):
         """Where to start ℓ, or None if there is none."""
         ...
 
+    @property
+    def shrinks(self) -> bool:
+        """Whether there is a prior scale η: not if the embedding is a point."""
+        ...
+
     def at(self, log_length: float | None) -> tuple[ShrinkageBasis, Float64[np.ndarray, "n d"]]:
         """Return the basis and the projected bags t."""
         ...
@@ -67,6 +75,7 @@ class ShrinkageProblem:
     labels : (n,), standardised
     effects : (n, r), F
     sample_weight : (n,), mean 1
+    likelihood : of the labels
     """
 
     family: BasisFamily
@@ -75,11 +84,22 @@ class ShrinkageProblem:
     labels: Vector
     effects: Float64[np.ndarray, "n r"]
     sample_weight: Vector
+    likelihood: Likelihood = Gaussian()
+
+    @cached_property
+    def scale_names(self) -> tuple[str, ...]:
+        """Names of the free scales at the end of θ."""
+        free = {
+            "noise": self.likelihood.fixed_noise is None,
+            "prior_scale": self.family.shrinks,
+            "length": self.family.start_length is not None,
+        }
+        return tuple(name for name, is_free in free.items() if is_free)
 
     @property
     def n_scales(self) -> int:
-        """Number of scale parameters at the end of θ: σ², η and perhaps ℓ."""
-        return 2 if self.family.start_length is None else 3
+        """Number of free scales."""
+        return len(self.scale_names)
 
     @cached_property
     def start(self) -> Float64[np.ndarray, " k"]:
@@ -87,10 +107,13 @@ class ShrinkageProblem:
         length = self.family.start_length
         basis, _ = self.family.at(None if length is None else float(np.log(length)))
         median = float(np.median(self.sizes[self.size_of]))
-        scales = [np.log(START_NOISE), -np.log(basis.typical() * median)]
-        scales += [] if length is None else [np.log(length)]
+        scales = {
+            "noise": np.log(START_NOISE),
+            "prior_scale": -np.log(basis.typical() * median),
+            "length": 0.0 if length is None else np.log(length),
+        }
         n_weights = basis.mean_map.shape[1] + self.effects.shape[1]
-        return np.concatenate([np.zeros(n_weights), scales])
+        return np.concatenate([np.zeros(n_weights), [scales[name] for name in self.scale_names]])
 
     def split(
         self, theta: Float64[np.ndarray, " k"]
@@ -120,20 +143,24 @@ class Moments:
     def __init__(self, problem: ShrinkageProblem, theta: Float64[np.ndarray, " k"]) -> None:
         self.problem = problem
         self.w, self.gamma, scales = problem.split(theta)
-        length = float(scales[2]) if problem.n_scales == 3 else None
-        self.basis, self.t = problem.family.at(length)
-        self.noise, self.eta = np.exp(scales[:2])
+        at = dict(zip(problem.scale_names, scales.tolist(), strict=True))
+        self.basis, self.t = problem.family.at(at.get("length"))
+        self.eta = np.exp(at.get("prior_scale", 0.0))
+        self.free_noise = np.exp(at["noise"]) if "noise" in at else 0.0
+        fixed = problem.likelihood.fixed_noise
+        self.noise = self.free_noise + LEAST_NOISE if fixed is None else fixed
         self.kappa = self.basis.slack(problem.sizes, self.eta)
         self.h, self.g = self.basis.mean_map @ self.w, self.basis.spread_map @ self.w
         self.gain = self.eta * problem.sizes[:, None] * self.kappa  # ηNκ
         self.left = self.eta * self.basis.spectrum * self.kappa  # ηλκ
         self.unseen = self.eta * self.basis.unseen_variance(self.w)
-        self.slope = None if length is None else problem.family.slope(length)
+        self.slope = problem.family.slope(at["length"]) if "length" in at else None
         self.columns = len(self.w), len(self.w) + len(self.gamma)
+        self.column_of = {name: self.columns[1] + i for i, name in enumerate(problem.scale_names)}
         self.d_mean = self._d_mean(len(theta))
         self.d_var = self._d_var(len(theta))
         self.mean = self.d_mean[:, : self.columns[1]] @ theta[: self.columns[1]]
-        self.var = self.left @ self.g**2 + self.unseen + self.noise + LEAST_NOISE
+        self.var = self.left @ self.g**2 + self.unseen + self.noise
 
     def _d_mean(self, k: int) -> Float64[np.ndarray, "n k"]:
         """Return ∂ξ/∂θ."""
@@ -141,7 +168,10 @@ class Moments:
         slopes = np.zeros((len(of), k))
         slopes[:, :q] = (self.t * self.gain[of]) @ self.basis.mean_map
         slopes[:, q:at_scales] = self.problem.effects
-        slopes[:, at_scales + 1] = np.sum(self.t * (self.gain * self.kappa * self.h)[of], axis=1)
+        if "prior_scale" in self.column_of:
+            slopes[:, self.column_of["prior_scale"]] = np.sum(
+                self.t * (self.gain * self.kappa * self.h)[of], axis=1
+            )
         if self.slope is not None:
             pull = self.slope.uz @ self.w - ((1.0 - self.kappa) * self.g) @ self.slope.uu
             slopes[:, -1] = np.sum(self.t * (self.gain * pull)[of], axis=1)
@@ -149,13 +179,16 @@ class Moments:
 
     def _d_var(self, k: int) -> Float64[np.ndarray, "m k"]:
         """Return ∂ν/∂θ per distinct size."""
-        q, at_scales = self.columns
+        q, _ = self.columns
         slopes = np.zeros((len(self.kappa), k))
         slopes[:, :q] = 2.0 * (self.left * self.g) @ self.basis.spread_map
         if self.basis.unseen is not None:
             slopes[:, :q] += 2.0 * self.eta * self.basis.unseen @ self.w
-        slopes[:, at_scales] = self.noise
-        slopes[:, at_scales + 1] = (self.left * self.kappa) @ self.g**2 + self.unseen
+        if "noise" in self.column_of:
+            slopes[:, self.column_of["noise"]] = self.free_noise
+        if "prior_scale" in self.column_of:
+            by_eta = (self.left * self.kappa) @ self.g**2 + self.unseen
+            slopes[:, self.column_of["prior_scale"]] = by_eta
         if self.slope is not None:
             shrunk, direct = (1.0 - self.kappa) * self.g, self.slope.uz @ self.w
             slopes[:, -1] = self.eta * (
@@ -167,27 +200,67 @@ class Moments:
 
     def curvature(self, by_mean: Vector, by_var: Float64[np.ndarray, " m"]) -> np.ndarray:
         """Return Σ_i by_mean_i ∂²ξ_i + Σ_s by_var_s ∂²ν_s, (k, k), without the terms of ℓ."""
-        q, at_scales = self.columns
-        at_eta = at_scales + 1
+        q, _ = self.columns
         total = np.zeros((self.d_mean.shape[1],) * 2)
-        spread, of = self.basis.spread_map, self.problem.size_of
+        spread = self.basis.spread_map
         total[:q, :q] = 2.0 * (spread.T * (by_var @ self.left)) @ spread
-        # Derivatives in log η: of ηNκ it is ηNκ², of that ηNκ²(2κ − 1), and alike with λ for N.
-        pulled = by_mean[:, None] * self.t
-        once, twice = self.gain * self.kappa, self.gain * self.kappa * (2.0 * self.kappa - 1.0)
-        mixed = self.basis.mean_map.T @ np.sum(pulled * once[of], axis=0)
-        mixed += 2.0 * spread.T @ ((by_var @ (self.left * self.kappa)) * self.g)
-        total[at_eta, at_eta] = np.sum(pulled * twice[of], axis=0) @ self.h
-        total[at_eta, at_eta] += (
-            by_var @ (self.left * self.kappa * (2 * self.kappa - 1)) @ self.g**2
-        )
         if self.basis.unseen is not None:
             total[:q, :q] += 2.0 * self.eta * by_var.sum() * self.basis.unseen
-            mixed += 2.0 * self.eta * by_var.sum() * self.basis.unseen @ self.w
-            total[at_eta, at_eta] += by_var.sum() * self.unseen
-        total[:q, at_eta] = total[at_eta, :q] = mixed
-        total[at_scales, at_scales] = by_var.sum() * self.noise
+        if "noise" in self.column_of:
+            noise = self.column_of["noise"]
+            total[noise, noise] = by_var.sum() * self.free_noise
+        if "prior_scale" in self.column_of:
+            eta = self.column_of["prior_scale"]
+            mixed, total[eta, eta] = self._curvature_of_eta(by_mean, by_var)
+            total[:q, eta] = total[eta, :q] = mixed
         return total
+
+    def _curvature_of_eta(
+        self, by_mean: Vector, by_var: Float64[np.ndarray, " m"]
+    ) -> tuple[Float64[np.ndarray, " q"], float]:
+        """Return the second derivatives in (w, log η) and in log η twice.
+
+        Of ηNκ the derivative in log η is ηNκ², of that ηNκ²(2κ − 1), and alike with λ for N.
+        """
+        pulled, of = by_mean[:, None] * self.t, self.problem.size_of
+        again = self.kappa * (2.0 * self.kappa - 1.0)
+        mixed = self.basis.mean_map.T @ np.sum(pulled * (self.gain * self.kappa)[of], axis=0)
+        mixed += 2.0 * self.basis.spread_map.T @ ((by_var @ (self.left * self.kappa)) * self.g)
+        twice = np.sum(pulled * (self.gain * again)[of], axis=0) @ self.h
+        twice += by_var @ (self.left * again) @ self.g**2
+        if self.basis.unseen is not None:
+            mixed += 2.0 * self.eta * by_var.sum() * self.basis.unseen @ self.w
+            twice += by_var.sum() * self.unseen
+        return mixed, float(twice)
+
+
+def likelihood_at(problem: ShrinkageProblem, theta: Float64[np.ndarray, " k"]) -> Evaluation:
+    """Return −Σ_i weight_i log p(y_i | ξ_i, ν_i) at θ, with its derivatives."""
+    at = Moments(problem, theta)
+    of, m, weight = problem.size_of, len(problem.sizes), problem.sample_weight
+    terms = problem.likelihood.terms(problem.labels, at.mean, at.var[of])
+
+    def by_size(values: Vector) -> Float64[np.ndarray, " m"]:
+        return np.bincount(of, weight * values, minlength=m)
+
+    def crossed(values: Vector) -> Float64[np.ndarray, "k k"]:
+        if not values.any():
+            return np.zeros((len(theta), len(theta)))
+        product = (at.d_mean * (weight * values)[:, None]).T @ at.d_var[of]
+        return product + product.T
+
+    def curved(mean: Vector, cross: Vector, var: Vector) -> Float64[np.ndarray, "k k"]:
+        straight = (at.d_mean * (weight * mean)[:, None]).T @ at.d_mean
+        return straight + crossed(cross) + (at.d_var * by_size(var)[:, None]).T @ at.d_var
+
+    by_mean, by_var = weight * terms.by_mean, by_size(terms.by_var)
+    bent = at.curvature(by_mean, by_var)
+    return Evaluation(
+        value=float(weight @ terms.value),
+        gradient=at.d_mean.T @ by_mean + at.d_var.T @ by_var,
+        hessian=curved(terms.mean_mean, terms.mean_var, terms.var_var) + bent,
+        fisher=curved(terms.fisher_mean, terms.fisher_cross, terms.fisher_var),
+    )
 
 
 class Objective:
@@ -207,7 +280,7 @@ class Objective:
     def hessian(self, theta: Float64[np.ndarray, " k"]) -> Float64[np.ndarray, "k k"]:
         """Return the Hessian, with the row and column of log ℓ if there is one."""
         at = self(theta)
-        if self.problem.n_scales == 2:
+        if "length" not in self.problem.scale_names:
             return at.hessian
         ahead = theta.copy()
         ahead[-1] += LENGTH_STEP
@@ -217,7 +290,7 @@ class Objective:
         return hessian
 
     def _evaluate(self, theta: Float64[np.ndarray, " k"]) -> Evaluation:
-        likelihood = self._likelihood(Moments(self.problem, theta))
+        likelihood = likelihood_at(self.problem, theta)
         w, gamma, scales = self.problem.split(theta)
         precision = np.concatenate(
             [
@@ -227,33 +300,11 @@ class Objective:
             ]
         )
         away = theta.copy()
-        away[-len(scales) :] -= self.problem.start[-len(scales) :]
+        at_scales = len(theta) - len(scales)
+        away[at_scales:] -= self.problem.start[at_scales:]
         return Evaluation(
             value=likelihood.value + 0.5 * float(np.sum(precision * away**2)),
             gradient=likelihood.gradient + precision * away,
             hessian=likelihood.hessian + np.diag(precision),
             fisher=likelihood.fisher + np.diag(precision),
-        )
-
-    def _likelihood(self, at: Moments) -> Evaluation:
-        """Return ½ Σ weight {log ν + r²/ν} with r = y − ξ, and its derivatives."""
-        of, m = self.problem.size_of, len(self.problem.sizes)
-        weight, r, var = self.problem.sample_weight, self.problem.labels - at.mean, at.var[of]
-
-        def by_size(values: Vector) -> Float64[np.ndarray, " m"]:
-            return np.bincount(of, values, minlength=m)
-
-        by_mean = -weight * r / var
-        by_var = by_size(0.5 * weight * (1.0 / var - r**2 / var**2))
-        straight = (at.d_mean * (weight / var)[:, None]).T @ at.d_mean
-        expected = (at.d_var * by_size(0.5 * weight / var**2)[:, None]).T @ at.d_var
-        seen = by_size(weight * (r**2 / var**3 - 0.5 / var**2))
-        observed = (at.d_var * seen[:, None]).T @ at.d_var
-        crossed = (at.d_mean * (weight * r / var**2)[:, None]).T @ at.d_var[of]
-        hessian = straight + observed + crossed + crossed.T + at.curvature(by_mean, by_var)
-        return Evaluation(
-            value=0.5 * float(np.sum(weight * (np.log(var) + r**2 / var))),
-            gradient=at.d_mean.T @ by_mean + at.d_var.T @ by_var,
-            hessian=hessian,
-            fisher=straight + expected,
         )

@@ -1,0 +1,210 @@
+"""The mode of the scales with the weights integrated out, and a Gaussian around it.
+
+The joint density of weights and scales is highest where the weights' variance is smallest, which is
+the edge of a funnel and far from where the mass is. So the scales φ = (log σ², log η, log ρ²) are
+taken at the mode of their own posterior, with the weights v = (w, γ) integrated out by Laplace:
+
+    −log p(φ | y) = J(v̂, φ) + ½ log det H(v̂, φ) + constant,     v̂(φ) the mode of v given φ
+
+A scale that could well be zero has a long tail in its log. So the Gaussian around the mode is one
+of coordinates c that are nearer to x = (σ, η, ρ) itself: see :mod:`bagwise.inference.coordinates`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float64
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+
+from bagwise.inference.coordinates import LEAST_RELATIVE, relative_scales
+from bagwise.inference.posterior_mode import GRADIENT_TOLERANCE, MAX_STEPS, Mode
+from bagwise.inference.priors import ScalePriors
+from bagwise.inference.shrinkage_objective import Evaluation, ShrinkageProblem, likelihood_at
+
+# Steps in φ: for the gradient of the search, and for the curvature at the end.
+GRADIENT_STEP = 1e-3
+CURVATURE_STEP = 0.05
+
+# The search ends when a step would gain less than about the square of this in log density.
+SEARCH_TOLERANCE = 0.02
+
+# Scales are never taken to be less certain than this, relative to their mode.
+MAX_RELATIVE_SD = 3.0
+
+# Scales outside e^±this are not tried.
+MAX_LOG = 60.0
+
+
+class ScalePosterior:
+    """−log p(φ | y), up to a constant; remembers the last v̂ as the start of the next search."""
+
+    def __init__(
+        self, problem: ShrinkageProblem, priors: ScalePriors, v: Float64[np.ndarray, " j"]
+    ) -> None:
+        self.problem, self.priors = problem, priors
+        self.v = v
+        self.n_weights = len(v) - problem.effects.shape[1]
+
+    def precision(self, phi: Float64[np.ndarray, " k"]) -> Float64[np.ndarray, " j"]:
+        """Return the prior precision of each entry of v."""
+        n_effects = len(self.v) - self.n_weights
+        effects = np.full(n_effects, self.priors.effect_sd**-2)
+        return np.concatenate([np.full(self.n_weights, np.exp(-phi[-1])), effects])
+
+    def weights_at(self, phi: Float64[np.ndarray, " k"]) -> Evaluation:
+        """Move to v̂(φ) and return J there, with derivatives in (v, scales)."""
+        precision, j = self.precision(phi), len(self.v)
+        last: list[tuple[np.ndarray, Evaluation]] = []
+
+        def at(v: Float64[np.ndarray, " j"]) -> Evaluation:
+            if not last or not np.array_equal(last[0][0], v):
+                last[:] = [(v.copy(), likelihood_at(self.problem, np.concatenate([v, phi[:-1]])))]
+            return last[0][1]
+
+        found = minimize(
+            lambda v: at(v).value + 0.5 * float(np.sum(precision * v**2)),
+            self.v,
+            jac=lambda v: at(v).gradient[:j] + precision * v,
+            hess=lambda v: at(v).hessian[:j, :j] + np.diag(precision),
+            method="trust-exact",
+            options={
+                "gtol": GRADIENT_TOLERANCE * len(self.problem.labels),
+                "maxiter": MAX_STEPS,
+            },
+        )
+        self.v = found.x
+        return at(found.x)
+
+    def __call__(self, phi: Float64[np.ndarray, " k"]) -> float:
+        """Evaluate at φ."""
+        if not (np.abs(phi) < MAX_LOG).all():
+            return np.inf
+        at, precision = self.weights_at(phi), self.precision(phi)
+        curvature = curvature_of(at, precision)
+        return (
+            at.value
+            + 0.5 * float(np.sum(precision * self.v**2 - np.log(precision)))
+            + float(np.sum(np.log(np.diag(np.linalg.cholesky(curvature)))))
+            - self.priors.log_density(phi)
+        )
+
+
+def curvature_of(
+    at: Evaluation, precision: Float64[np.ndarray, " j"]
+) -> Float64[np.ndarray, "j j"]:
+    """Return the Hessian in v, or where rounding makes it indefinite the Fisher information."""
+    j = len(precision)
+    hessian = at.hessian[:j, :j] + np.diag(precision)
+    if np.linalg.eigvalsh(hessian)[0] > 0.1 * precision.min():
+        return hessian
+    return at.fisher[:j, :j] + np.diag(precision)
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalMode:
+    """The scales at their mode, the weights at theirs, and the curvatures there.
+
+    Attributes
+    ----------
+    phi : (k,), log scales of the problem, then log ρ², at the mode of their logs
+    v : (j,), (w, γ);  n_weights : q
+    hessian : (j, j), of −log p(v | φ̂, y), prior included
+    cross : (j, k), derivative of its gradient in φ
+    power : (k,), with x = exp(power φ)
+    folded : (k,), which scales have coordinates of either sign
+    center, scale_cov : (k,) and (k, k), mode and covariance of the coordinates c
+    loss : −log evidence per bag, up to a constant that depends on the labels only
+    """
+
+    phi: Float64[np.ndarray, " k"]
+    v: Float64[np.ndarray, " j"]
+    n_weights: int
+    hessian: Float64[np.ndarray, "j j"]
+    cross: Float64[np.ndarray, "j k"]
+    power: Float64[np.ndarray, " k"]
+    folded: Bool[np.ndarray, " k"]
+    center: Float64[np.ndarray, " k"]
+    scale_cov: Float64[np.ndarray, "k k"]
+    loss: float
+
+    @property
+    def weight_slope(self) -> Float64[np.ndarray, "j k"]:
+        """Return ∂v̂/∂φ."""
+        return -cho_solve(cho_factor(self.hessian), self.cross)
+
+
+def find_marginal_mode(
+    problem: ShrinkageProblem, priors: ScalePriors, start: Mode
+) -> MarginalMode:
+    """Search from the mode that was found with log-normal priors at one weight variance."""
+    at_scales = len(start.theta) - problem.n_scales
+    posterior = ScalePosterior(problem, priors, start.theta[:at_scales])
+    phi = np.append(start.theta[at_scales:], np.log(start.weight_var))
+    found = minimize(
+        posterior,
+        phi,
+        method="BFGS",
+        options={"eps": GRADIENT_STEP, "gtol": SEARCH_TOLERANCE},
+    )
+    value = posterior(found.x)
+    at, precision, v = posterior.weights_at(found.x), posterior.precision(found.x), posterior.v
+    j, q = len(precision), posterior.n_weights
+    by_weight_var = -precision * v
+    by_weight_var[q:] = 0.0
+    hessian = curvature_of(at, precision)
+    center, scale_cov = _coordinates(posterior, found.x)
+    return MarginalMode(
+        phi=found.x,
+        v=v,
+        n_weights=q,
+        hessian=hessian,
+        cross=np.column_stack([at.hessian[:j, j:], by_weight_var]),
+        power=priors.power,
+        folded=priors.folded,
+        center=center,
+        scale_cov=scale_cov,
+        loss=value / len(problem.labels),
+    )
+
+
+def _coordinates(
+    posterior: ScalePosterior, phi: Float64[np.ndarray, " k"]
+) -> tuple[Float64[np.ndarray, " k"], Float64[np.ndarray, "k k"]]:
+    """Return the mode and the covariance of c."""
+    priors = posterior.priors
+
+    def value(c: Float64[np.ndarray, " k"]) -> float:
+        u, log_slope = relative_scales(c, priors.folded)
+        u = np.maximum(np.abs(u), LEAST_RELATIVE)
+        log_jacobian = float(np.sum(log_slope - np.log(u)))
+        return posterior(phi + np.log(u) / priors.power) - log_jacobian
+
+    found = minimize(
+        value,
+        np.zeros(len(phi)),
+        method="BFGS",
+        options={"eps": GRADIENT_STEP, "gtol": SEARCH_TOLERANCE},
+    )
+    return found.x, _inverse_hessian(value, found.x)
+
+
+def _inverse_hessian(
+    value: Callable[[np.ndarray], float], c: Float64[np.ndarray, " k"]
+) -> Float64[np.ndarray, "k k"]:
+    """Return the inverse of the Hessian at c, by differences."""
+    k, h = len(c), CURVATURE_STEP
+    steps, middle = h * np.eye(k), value(c)
+    ahead = np.array([value(c + step) for step in steps])
+    back = np.array([value(c - step) for step in steps])
+    hessian = np.diag((ahead - 2.0 * middle + back) / h**2)
+    for i in range(k):
+        for j in range(i):
+            both = value(c + steps[i] + steps[j]) + value(c - steps[i] - steps[j])
+            mixed = both - ahead[i] - back[i] - ahead[j] - back[j] + 2.0 * middle
+            hessian[i, j] = hessian[j, i] = mixed / (2.0 * h**2)
+    values, vectors = np.linalg.eigh(hessian)
+    return (vectors / np.maximum(values, MAX_RELATIVE_SD**-2)) @ vectors.T

@@ -1,0 +1,185 @@
+"""NUTS: chains of draws from the posterior, in parallel, that can be watched and interrupted.
+
+NumPyro's sampler moves each chain. The chains of one fit share compiled code and run in threads,
+which leave Python while they sample; every chain advances in short runs, between which progress is
+shown and an interrupt is noticed. JAX's precision is set to float64 in those threads only.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+from numpyro.infer.hmc import hmc
+from numpyro.infer.util import ParamInfo
+
+from bagwise.exceptions import BagwiseWarning
+from bagwise.inference.density import Data, potential
+from bagwise.inference.settings import NUTS
+from bagwise.progress import Progress
+
+# Draws between two looks at the clock and at the keyboard.
+RUN_LENGTH = 20
+
+MAX_TREE_DEPTH = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Chains:
+    """Draws of z and how the sampler got them; arrays (chains, draws, ...).
+
+    Attributes
+    ----------
+    z : (c, s, j)
+    diverging : (c, s), whether a trajectory ran off
+    n_steps : (c, s), leapfrog steps of the trajectory
+    energy : (c, s), Hamiltonian at its start
+    step_size : (c,)
+    """
+
+    z: Float64[np.ndarray, "c s j"]
+    diverging: Bool[np.ndarray, "c s"]
+    n_steps: Int[np.ndarray, "c s"]
+    energy: Float64[np.ndarray, "c s"]
+    step_size: Float64[np.ndarray, " c"]
+
+
+@lru_cache(maxsize=32)
+def _kernel(kind: str, settings: NUTS) -> tuple[Callable[..., Any], ...]:
+    """Return functions to start and to advance a chain, compiled once per kind and settings."""
+    init, step = hmc(potential_fn_gen=lambda data: partial(potential, kind, data), algo="NUTS")
+    value_and_grad = jax.jit(jax.value_and_grad(partial(potential, kind), argnums=1))
+
+    def start(data: Data, z: np.ndarray, seed: int) -> Any:
+        value, gradient = value_and_grad(data, z)
+        return init(
+            ParamInfo(jax.numpy.asarray(z), value, gradient),
+            num_warmup=settings.warmup,
+            step_size=0.5,
+            adapt_mass_matrix=settings.warmup >= 100,
+            target_accept_prob=settings.target_accept,
+            max_tree_depth=MAX_TREE_DEPTH,
+            model_args=(data,),
+            rng_key=jax.random.key(seed),
+        )
+
+    @jax.jit
+    def advance(state: Any, data: Data) -> Any:
+        def once(state: Any, _: None) -> Any:
+            state = step(state, (data,))
+            return state, (state.z, state.diverging, state.num_steps, state.energy)
+
+        return jax.lax.scan(once, state, None, length=RUN_LENGTH)
+
+    return start, advance
+
+
+class _Chain:
+    """One chain: its state and the runs made so far."""
+
+    def __init__(self, kind: str, settings: NUTS, data: Data, z: np.ndarray, seed: int) -> None:
+        self.settings, self.data = settings, data
+        self._start, self._advance = _kernel(kind, settings)
+        self._seed, self._z = seed, z
+        self._state: Any = None
+        self.runs: list[tuple[np.ndarray, ...]] = []
+
+    @property
+    def n_done(self) -> int:
+        """Draws made, warm-up included."""
+        return len(self.runs) * RUN_LENGTH
+
+    @property
+    def finished(self) -> bool:
+        return self.n_done >= self.settings.warmup + self.settings.draws
+
+    def run(self) -> None:
+        """Make the next few draws."""
+        if self._state is None:
+            self._state = self._start(self.data, self._z, self._seed)
+        self._state, draws = self._advance(self._state, self.data)
+        self.runs.append(tuple(np.asarray(part) for part in draws))
+
+    def step_size(self) -> float:
+        return float(self._state.adapt_state.step_size)
+
+
+def sample(
+    kind: str, data: Data, starts: Float64[np.ndarray, "c j"], settings: NUTS, seeds: list[int]
+) -> Chains:
+    """Sample −potential(kind, data, ·) with one chain from each start.
+
+    Ctrl-C ends the sampling; the draws made so far are kept, with a warning that says how many. If
+    there are none yet, the interrupt is passed on.
+    """
+    with jax.enable_x64(True):
+        data = jax.tree.map(jax.numpy.asarray, data)
+    chains = [_Chain(kind, settings, data, *pair) for pair in zip(starts, seeds, strict=True)]
+    stop = threading.Event()
+    total = len(chains) * (settings.warmup + settings.draws)
+    with Progress("sampling", total, settings.progress) as progress:
+        interrupted = _run_in_threads(chains, stop, progress, settings)
+    return _gather(chains, settings, interrupted)
+
+
+def _run_in_threads(
+    chains: list[_Chain], stop: threading.Event, progress: Progress, settings: NUTS
+) -> bool:
+    """Advance all chains to their end, or to an interrupt: then return True."""
+    n_workers = min(settings.n_jobs or available_cores(), len(chains))
+
+    def work(mine: list[_Chain]) -> None:
+        with jax.enable_x64(True):
+            while not stop.is_set() and not all(chain.finished for chain in mine):
+                for chain in mine:  # in turn, so that an interrupt finds all equally long
+                    if not stop.is_set() and not chain.finished:
+                        chain.run()
+                        progress.advance(RUN_LENGTH)
+
+    with ThreadPoolExecutor(n_workers, "bagwise-chain") as pool:
+        jobs = [pool.submit(work, chains[i::n_workers]) for i in range(n_workers)]
+        try:
+            wait(jobs)
+        except KeyboardInterrupt:
+            stop.set()
+            wait(jobs)
+        for job in jobs:
+            job.result()
+    return stop.is_set()
+
+
+def _gather(chains: list[_Chain], settings: NUTS, interrupted: bool) -> Chains:
+    kept = min(min(chain.n_done for chain in chains) - settings.warmup, settings.draws)
+    if interrupted and kept <= 0:
+        raise KeyboardInterrupt("sampling was interrupted during warm-up, before the first draw")
+    if interrupted:
+        warnings.warn(
+            f"sampling was interrupted: {kept} of {settings.draws} draws in each of {len(chains)} "
+            f"chains were made and are kept, {kept * len(chains)} in all. Fit again for more.",
+            BagwiseWarning,
+            stacklevel=2,
+        )
+    span = slice(settings.warmup, settings.warmup + kept)
+    parts = [
+        [np.concatenate(column)[span] for column in zip(*chain.runs, strict=True)]
+        for chain in chains
+    ]
+    z, diverging, n_steps, energy = (np.stack(part) for part in zip(*parts, strict=True))
+    step_size = np.array([chain.step_size() for chain in chains])
+    return Chains(z, diverging, n_steps, energy, step_size)
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
