@@ -7,7 +7,8 @@ import pytest
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from bagwise.plots import predicted_against_true, predictions_by_size
+from bagwise.metrics import Reliability
+from bagwise.plots import predicted_against_true, predictions_by_size, reliability
 from bagwise.prediction import Prediction, VarianceParts
 
 
@@ -52,3 +53,49 @@ def test_a_column_per_method_and_a_row_per_size():
 def test_too_many_sizes_are_refused_with_a_remedy():
     with pytest.raises(ValueError, match=r"7 distinct sizes; expected at most 6. Group them"):
         predictions_by_size({"one": _prediction(np.zeros(7))}, np.zeros(7), np.arange(7))
+
+
+@pytest.fixture
+def table():
+    """Three bins, the last of bags that share one probability."""
+    lower, upper = np.array([0.0, 0.4, 0.9]), np.array([0.4, 0.9, 0.9])
+    predicted, observed = np.array([0.2, 0.6, 0.9]), np.array([0.0, 0.5, 0.8])
+    ends = np.array([0.0, 0.3, 0.7]), np.array([0.2, 0.7, 0.85])
+    return Reliability(lower, upper, np.array([20, 10, 1]), predicted, observed, *ends)
+
+
+def test_reliability_shows_shares_with_their_intervals_and_the_diagonal(table):
+    axes = reliability(table)
+    diagonal, points = axes.lines[:2]
+    np.testing.assert_allclose(diagonal.get_xydata(), [[0, 0], [1, 1]])
+    np.testing.assert_allclose(points.get_xydata(), np.c_[table.predicted, table.observed])
+    (whiskers,) = axes.collections
+    ends = np.array([segment[:, 1] for segment in whiskers.get_segments()])
+    np.testing.assert_allclose(ends, np.c_[table.observed_lower, table.observed_upper])
+    assert axes.get_legend() is None
+    assert axes.get_ylabel() == "observed share"
+
+
+def test_areas_of_the_reliability_histogram_are_counts_below_the_points(table):
+    axes = reliability(table)
+    bars = axes.patches
+    centers = [bar.get_x() + bar.get_width() / 2 for bar in bars]
+    np.testing.assert_allclose(centers, [0.2, 0.65, 0.9])
+    areas = np.array([bar.get_width() * bar.get_height() for bar in bars])
+    np.testing.assert_allclose(areas / areas[0], table.bags / table.bags[0])
+    assert max(bar.get_y() + bar.get_height() for bar in bars) < 0
+    assert axes.get_ylim()[0] == pytest.approx(bars[0].get_y())
+
+
+def test_reliability_of_two_models_on_one_axes(table):
+    _, axes = plt.subplots()
+    assert reliability(table, axes, label="one") is axes
+    reliability(table, ax=axes, label="two")
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one", "two"]
+    colors = {container.lines[0].get_color() for container in axes.containers[::2]}
+    assert len(colors) == 2
+
+
+def test_an_interval_that_ends_at_the_share_but_for_rounding_is_drawn(table):
+    rounded = Reliability(**(vars(table) | {"observed_lower": table.observed + 1e-17 + 1e-16}))
+    assert reliability(rounded).containers

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from bagwise import prediction as prediction_module
+from bagwise import variance_parts
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
 from bagwise.prediction import Prediction, SizeCurve, VarianceParts
 
@@ -135,7 +135,7 @@ def test_size_curve_limits(curve):
 def test_size_curve_blocks_do_not_matter(curve, monkeypatch):
     sizes = np.random.default_rng(0).integers(1, 500, 300)
     whole = curve.variance(sizes)
-    monkeypatch.setattr(prediction_module, "BLOCK_ELEMENTS", 7)
+    monkeypatch.setattr(variance_parts, "BLOCK_ELEMENTS", 7)
     np.testing.assert_allclose(curve.variance(sizes), whole, rtol=1e-14)
 
 

@@ -18,6 +18,11 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from bagwise.bags import Bags, as_bags
+    from bagwise.classifiers import (
+        BayesianLogisticClassifier,
+        BDRClassifier,
+        ShrinkageClassifier,
+    )
     from bagwise.exceptions import (
         BagwiseError,
         BagwiseWarning,
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
     from bagwise.prediction import Prediction
     from bagwise.regressors import (
         BayesianLinearRegressor,
+        BDRRegressor,
         FrequentistShrinkageRegressor,
         RBFNetworkRegressor,
         ShrinkageRegressor,
@@ -39,10 +45,13 @@ if TYPE_CHECKING:
 # Where each public name lives. They are imported when first used: scikit-learn alone takes about a
 # second, and nobody should wait for it who only wants to see the version.
 _HOME = {
+    "BDRClassifier": "classifiers",
+    "BDRRegressor": "regressors",
     "Bags": "bags",
     "BagwiseError": "exceptions",
     "BagwiseWarning": "exceptions",
     "BayesianLinearRegressor": "regressors",
+    "BayesianLogisticClassifier": "classifiers",
     "FrequentistShrinkageRegressor": "regressors",
     "InvalidBagsError": "exceptions",
     "InvalidLabelsError": "exceptions",
@@ -50,18 +59,22 @@ _HOME = {
     "PointwiseTransformer": "pointwise",
     "Prediction": "prediction",
     "RBFNetworkRegressor": "regressors",
+    "ShrinkageClassifier": "classifiers",
     "ShrinkageRegressor": "regressors",
     "as_bags": "bags",
     "evaluate": "metrics",
     "tune": "selection",
 }
-_SUBMODULES = ("datasets", "kernels", "metrics", "plots", "selection")
+_SUBMODULES = ("datasets", "inference", "kernels", "metrics", "plots", "selection")
 
 __all__ = [
+    "BDRClassifier",
+    "BDRRegressor",
     "Bags",
     "BagwiseError",
     "BagwiseWarning",
     "BayesianLinearRegressor",
+    "BayesianLogisticClassifier",
     "FrequentistShrinkageRegressor",
     "InvalidBagsError",
     "InvalidLabelsError",
@@ -69,6 +82,7 @@ __all__ = [
     "PointwiseTransformer",
     "Prediction",
     "RBFNetworkRegressor",
+    "ShrinkageClassifier",
     "ShrinkageRegressor",
     "as_bags",
     "evaluate",

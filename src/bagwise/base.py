@@ -1,4 +1,4 @@
-"""What all regressors on bags share: checks, features, and predictions in the label's units."""
+"""What all estimators on bags share: checks, features, and predictions in the label's units."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from threadpoolctl import threadpool_limits
 
 from bagwise.bags import Bags, as_bags
 from bagwise.embedding import BagStats, summarise
-from bagwise.exceptions import BagwiseError
 from bagwise.features import Features, FourierFeatures, LandmarkFeatures
-from bagwise.heads import Head, Moments
+from bagwise.heads import DrawMoments, Head, Moments
 from bagwise.kernels import Kernel, as_kernel
 from bagwise.landmarks import (
     DEFAULT_LANDMARKS,
@@ -27,6 +26,8 @@ from bagwise.landmarks import (
     sample_points,
 )
 from bagwise.matching import check_covariates_match, check_features_match
+from bagwise.mixture import MixturePrediction
+from bagwise.parameters import flag, generator, positive, wrong
 from bagwise.prediction import Prediction, VarianceParts
 from bagwise.scaling import Scaling
 from bagwise.task import Task
@@ -54,10 +55,11 @@ class Embedding:
     stats: BagStats
 
 
-class BagRegressor(RegressorMixin, BaseEstimator):
-    """A scikit-learn regressor whose samples are bags.
+class BagEstimator(BaseEstimator):
+    """A scikit-learn estimator whose samples are bags.
 
-    Subclasses say how a head is fitted to mean embeddings, in ``_fit_head``.
+    Subclasses say what the labels are, in ``make_task``, how a head is fitted to mean embeddings,
+    in ``_fit_head``, and what it predicts, in ``predict_stats``.
     """
 
     needs_covariance: ClassVar[bool] = False
@@ -78,18 +80,23 @@ class BagRegressor(RegressorMixin, BaseEstimator):
         to the average bag.
         """
         bags = as_bags(X)
-        task = Task.of(bags, y, sample_weight)
+        task = self.make_task(bags, y, sample_weight)
         best: tuple[Embedding, Head] | None = None
         for embedding in self.embeddings(bags):
             head = self._fit_head_alone(embedding, task)
             if best is None or head.loss < best[1].loss:
                 best = embedding, head
         assert best is not None
-        return self._keep(bags, task, *best)
+        return self._keep(bags, task, best[0], self._finish_head(*best, task))
 
     def fit_embedding(self, embedding: Embedding, bags: Bags, task: Task) -> Self:
         """Fit to bags whose features are there already, as :func:`bagwise.tune` does."""
-        return self._keep(bags, task, embedding, self._fit_head_alone(embedding, task))
+        head = self._fit_head_alone(embedding, task)
+        return self._keep(bags, task, embedding, self._finish_head(embedding, head, task))
+
+    @abstractmethod
+    def make_task(self, bags: Bags, y: Any, sample_weight: Any = None) -> Task:
+        """Check the labels."""
 
     def _fit_head_alone(self, embedding: Embedding, task: Task) -> Head:
         """Fit the head with one thread.
@@ -103,6 +110,10 @@ class BagRegressor(RegressorMixin, BaseEstimator):
     @abstractmethod
     def _fit_head(self, embedding: Embedding, task: Task) -> Head:
         """Fit the head."""
+
+    def _finish_head(self, embedding: Embedding, head: Head, task: Task) -> Head:
+        """Do to the best head what would take too long to do to every candidate."""
+        return head
 
     def _keep(self, bags: Bags, task: Task, embedding: Embedding, head: Head) -> Self:
         """Store what was learnt, under names that end in an underscore."""
@@ -152,7 +163,7 @@ class BagRegressor(RegressorMixin, BaseEstimator):
         """Return kernel ↦ Features, with landmarks that do not depend on the kernel."""
         n = self.n_landmarks
         if n is not None and (isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1):
-            raise _wrong("n_landmarks", n, "a whole number of at least 1, or None")
+            raise wrong("n_landmarks", n, "a whole number of at least 1, or None")
         how = self.landmarks
         if isinstance(how, str) and how == "fourier":
             seed = int(rng.integers(2**63))
@@ -161,7 +172,7 @@ class BagRegressor(RegressorMixin, BaseEstimator):
                 scaling, kernel.frequencies(points.shape[1], m, np.random.default_rng(seed))
             )
         if isinstance(how, str) and how not in ("kmeans", "random"):
-            raise _wrong("landmarks", how, '"kmeans", "random", "fourier" or an array')
+            raise wrong("landmarks", how, '"kmeans", "random", "fourier" or an array')
         if isinstance(how, str):
             u = choose_landmarks(points, how, n, rng)
         else:
@@ -170,12 +181,7 @@ class BagRegressor(RegressorMixin, BaseEstimator):
         z = None if z is None else given_landmarks(z, scaling, "function_landmarks")
         return lambda kernel: LandmarkFeatures(kernel, scaling, u, z)
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Return the predicted labels (n_bags,), and with return_std their standard deviations."""
-        prediction = self.predict_dist(X)
-        return (prediction.mean, prediction.std) if return_std else prediction.mean
-
-    def predict_dist(self, X: Any) -> Prediction:
+    def predict_dist(self, X: Any) -> Any:
         """Return the predictive distribution of the labels of bags X."""
         check_is_fitted(self)
         bags = self._check_bags(X)
@@ -187,15 +193,43 @@ class BagRegressor(RegressorMixin, BaseEstimator):
         check_covariates_match(*self._covariates, bags)
         return bags
 
+    @abstractmethod
+    def predict_stats(self, stats: BagStats, bags: Bags) -> Any:
+        """Predict bags whose statistics are there already."""
+
+    def _moments(self, stats: BagStats, bags: Bags) -> Moments:
+        return self.head_.moments(stats, self.effects_.design(bags.covariates, bags.n_bags))
+
+
+class BagRegressor(RegressorMixin, BagEstimator):
+    """A scikit-learn regressor whose samples are bags."""
+
+    def make_task(self, bags: Bags, y: Any, sample_weight: Any = None) -> Task:
+        """Check and standardise the labels."""
+        return Task.of(bags, y, sample_weight)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return the predicted labels (n_bags,), and with return_std their standard deviations."""
+        prediction = self.predict_dist(X)
+        return (prediction.mean, prediction.std) if return_std else prediction.mean
+
     def predict_stats(self, stats: BagStats, bags: Bags) -> Prediction:
         """Predict bags whose statistics are there already."""
-        effects = self.effects_.design(bags.covariates, bags.n_bags)
-        return self._prediction(self.head_.moments(stats, effects), stats.sizes, bags)
+        return self._prediction(self._moments(stats, bags), stats.sizes, bags)
 
     def _prediction(
         self, moments: Moments, sizes: Float64[np.ndarray, " n"], bags: Bags
     ) -> Prediction:
-        unit = self.label_scale_
+        """Bring moments to the units of the label."""
+        unit, mean = self.label_scale_, self.label_center_ + self.label_scale_ * moments.mean
+        if isinstance(moments, DrawMoments):
+            return MixturePrediction(
+                mean,
+                moments.noise * unit**2,
+                sizes=sizes,
+                curves=moments.curves.scaled(unit**2),
+                ids=bags.ids,
+            )
         curve = None if moments.size_curve is None else moments.size_curve.scaled(unit**2)
         parts = VarianceParts.broadcast(
             bags.n_bags,
@@ -203,7 +237,6 @@ class BagRegressor(RegressorMixin, BaseEstimator):
             weights=np.asarray(moments.weights) * unit**2,
             noise=moments.noise * unit**2,
         )
-        mean = self.label_center_ + unit * moments.mean
         return Prediction(mean, parts, sizes=sizes, size_curve=curve, ids=bags.ids)
 
 
@@ -216,49 +249,6 @@ def bandwidths(
     median = median_bandwidth(points, kernel)
     if isinstance(scale, str):
         if scale != "auto":
-            raise _wrong("bandwidth_scale", scale, '"auto" or a number > 0')
+            raise wrong("bandwidth_scale", scale, '"auto" or a number > 0')
         return [scale * median for scale in AUTO_SCALES]
     return [positive("bandwidth_scale", scale) * median]
-
-
-def positive(name: str, value: Any) -> float:
-    """Return a parameter as a float, or raise unless it is a finite number > 0."""
-    if isinstance(value, bool | str) or not np.isscalar(value) or not 0 < value < np.inf:  # type: ignore[operator]
-        raise _wrong(name, value, "a finite number > 0")
-    return float(value)  # type: ignore[arg-type]
-
-
-def choice(name: str, value: Any, options: tuple[str, ...]) -> str:
-    """Return a parameter, or raise unless it is one of the options."""
-    if value not in options:
-        raise _wrong(name, value, " or ".join(f'"{option}"' for option in options))
-    return str(value)
-
-
-def number_or(name: str, value: Any, *words: str) -> float | None:
-    """Return a positive number, or None if the parameter is one of the words."""
-    if isinstance(value, str):
-        if value not in words:
-            raise _wrong(name, value, f"a number > 0 or {' or '.join(map(repr, words))}")
-        return None
-    return positive(name, value)
-
-
-def _wrong(name: str, value: Any, expected: str) -> BagwiseError:
-    return BagwiseError.because(
-        f"{name} is {value!r}", expected, f"Set it with set_params({name}=...)."
-    )
-
-
-def flag(name: str, value: Any) -> bool:
-    """Return a parameter as a bool, or raise unless it is one."""
-    if not isinstance(value, bool | np.bool_):
-        raise _wrong(name, value, "True or False")
-    return bool(value)
-
-
-def generator(random_state: Any) -> np.random.Generator:
-    """Return a generator from whatever scikit-learn users call a random state."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31))
-    return np.random.default_rng(random_state)

@@ -22,8 +22,10 @@ from bagwise.inference.posterior_mode import (
 )
 from bagwise.inference.ridge import RidgeProblem
 from bagwise.inference.shrinkage_objective import LEAST_NOISE, ShrinkageProblem
+from bagwise.likelihoods import Gaussian, Likelihood
+from bagwise.mixture import SizeCurves
 from bagwise.prediction import SizeCurve
-from bagwise.shrinkage import ROUNDING, ConvolvedPrior, KernelPrior, ShrinkageBasis
+from bagwise.shrinkage import ROUNDING, ConvolvedPrior, KernelPrior, OneBasis, ShrinkageBasis
 from bagwise.task import Task
 
 Vector = Float64[np.ndarray, " n"]
@@ -31,8 +33,6 @@ Effects = Float64[np.ndarray, "n r"]
 
 # Noise variance of standardised labels is never taken to be less: a density needs one.
 MIN_NOISE = 1e-10
-
-
 
 
 # Prior scales tried by freq-shrinkage, around the one that halves a bag of median size.
@@ -49,6 +49,20 @@ class Moments:
     size_curve: SizeCurve | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class DrawMoments:
+    """The same for each of s draws of the weights: a mixture of Gaussians.
+
+    Attributes
+    ----------
+    mean : (s, n);  noise : (s,);  curves : SizeCurves of s draws
+    """
+
+    mean: Float64[np.ndarray, "s n"]
+    noise: Float64[np.ndarray, " s"]
+    curves: SizeCurves
+
+
 class Head(Protocol):
     """A fitted head."""
 
@@ -57,7 +71,7 @@ class Head(Protocol):
         """Criterion by which fits to other features are compared with this one."""
         ...
 
-    def moments(self, stats: BagStats, effects: Effects) -> Moments:
+    def moments(self, stats: BagStats, effects: Effects) -> Moments | DrawMoments:
         """Predict bags from their statistics and fixed effects F."""
         ...
 
@@ -216,6 +230,8 @@ def _shrunk_mean(
 class ShrinkageHead:
     """Point estimate of the weights, posterior of the embedding: the MAP of the shrinkage model.
 
+    With a point embedding (:meth:`OneBasis.point`) it is that of a generalised linear model.
+
     Attributes
     ----------
     basis : ShrinkageBasis;  prior_mean : (d,)
@@ -223,6 +239,7 @@ class ShrinkageHead:
     noise_var, prior_scale, weight_var : σ², η, ρ²
     length : ℓ of the convolved prior, or None
     mode : how the optimisation went
+    likelihood : of the labels;  shrinks : False if the embedding is a point
     """
 
     basis: ShrinkageBasis
@@ -234,42 +251,48 @@ class ShrinkageHead:
     length: float | None
     mode: Mode
     loss: float
+    likelihood: Likelihood
+    shrinks: bool
 
     @classmethod
     def fit(
         cls,
-        family: KernelPrior | ConvolvedPrior,
+        family: OneBasis | ConvolvedPrior,
         stats: BagStats,
         task: Task,
         weight_var: float | None,
+        likelihood: Likelihood | None = None,
     ) -> ShrinkageHead:
         """Fit; weight_var None: that of the largest evidence."""
-        sizes, size_of = np.unique(stats.sizes, return_inverse=True)
-        problem = ShrinkageProblem(family, sizes, size_of, task.labels, task.design, task.weights)
+        likelihood = Gaussian() if likelihood is None else likelihood
+        problem = problem_of(family, stats, task, likelihood)
         if weight_var is None:
             mode = find_mode_by_evidence(problem)
         else:
             mode = find_mode(problem, weight_var)
         warn_if_unfinished(mode)
-        length = None if family.start_length is None else float(mode.theta[-1])
-        basis, _ = family.at(length)
-        q, scales = basis.mean_map.shape[1], mode.theta[-problem.n_scales :]
+        basis, _ = family.at(None if family.start_length is None else float(mode.theta[-1]))
+        w, gamma, logs = problem.split(mode.theta)
+        scales = dict(zip(problem.scale_names, np.exp(logs).tolist(), strict=True))
+        fixed = likelihood.fixed_noise
         return cls(
             basis=basis,
             prior_mean=family.prior_mean,
-            w=mode.theta[:q],
-            gamma=mode.theta[q : -problem.n_scales],
-            noise_var=float(np.exp(scales[0])) + LEAST_NOISE,
-            prior_scale=float(np.exp(scales[1])),
-            length=None if length is None else float(np.exp(length)),
+            w=w,
+            gamma=gamma,
+            noise_var=scales["noise"] + LEAST_NOISE if fixed is None else fixed,
+            prior_scale=scales.get("prior_scale", 1.0),
+            length=scales.get("length"),
             mode=mode,
             loss=mode.loss,
+            likelihood=likelihood,
+            shrinks=family.shrinks,
         )
 
     def moments(self, stats: BagStats, effects: Effects) -> Moments:
         """Predict from the posterior of each bag's embedding."""
         t = self.basis.project(stats.mean, self.prior_mean)
-        sizes, size_of = np.unique(stats.sizes, return_inverse=True)
+        sizes, size_of = distinct_sizes(stats.sizes, self.shrinks)
         gain = self.prior_scale * sizes[:, None] * self.basis.slack(sizes, self.prior_scale)
         h = self.basis.mean_map @ self.w
         mean = np.sum(t * (gain * h)[size_of], axis=1) + effects @ self.gamma
@@ -279,3 +302,21 @@ class ShrinkageHead:
             floor=self.prior_scale * self.basis.unseen_variance(self.w),
         )
         return Moments(mean, 0.0, self.noise_var, curve)
+
+
+def problem_of(
+    family: OneBasis | ConvolvedPrior, stats: BagStats, task: Task, likelihood: Likelihood
+) -> ShrinkageProblem:
+    """Put the data of a fit together."""
+    sizes, size_of = distinct_sizes(stats.sizes, family.shrinks)
+    return ShrinkageProblem(
+        family, sizes, size_of, task.labels, task.design, task.weights, likelihood
+    )
+
+
+def distinct_sizes(sizes: Vector, shrinks: bool) -> tuple[Float64[np.ndarray, " m"], np.ndarray]:
+    """Return the distinct sizes and each bag's place among them; to a point all are alike."""
+    if not shrinks:
+        return np.ones(1), np.zeros(len(sizes), dtype=np.int64)
+    distinct, size_of = np.unique(sizes, return_inverse=True)
+    return distinct, size_of

@@ -27,7 +27,75 @@ def check_labels(y: Any, bags: Bags) -> Float64[np.ndarray, " n_bags"]:
     bagwise.exceptions.InvalidLabelsError: the label of bag 'b' (position 1) is nan; expected a
     finite number. Drop the bags without a label: keep = np.isfinite(y); bags[keep], y[keep].
     """
-    labels = np.asarray(y)
+    labels = _one_per_bag(np.asarray(y), bags)
+    if labels.dtype.kind not in "fiub":
+        raise InvalidLabelsError.because(
+            f"the labels have dtype {labels.dtype}",
+            "real numbers",
+            "Convert them with y.astype(float).",
+        )
+    labels = labels.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(labels))
+    if len(bad):
+        raise InvalidLabelsError.because(
+            f"the label of bag {show(bags.ids[bad[0]])} (position {bad[0]}) is {labels[bad[0]]}",
+            "a finite number",
+            "Drop the bags without a label: keep = np.isfinite(y); bags[keep], y[keep].",
+        )
+    return labels
+
+
+def check_classes(y: Any, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
+    """Return the two classes, sorted, and for each bag whether it is of the second (n_bags,).
+
+    Examples
+    --------
+    >>> bags = Bags.from_array(np.zeros((3, 2, 1)))
+    >>> check_classes(["no", "yes", "no"], bags)
+    (array(['no', 'yes'], dtype='<U3'), array([False,  True, False]))
+    """
+    labels = _one_per_bag(np.asarray(y), bags)
+    if labels.dtype.kind == "c" or labels.dtype.names is not None:
+        raise InvalidLabelsError.because(
+            f"the labels have dtype {labels.dtype}",
+            "two classes",
+            "Give numbers, strings or booleans.",
+        )
+    bad = np.flatnonzero([label is None or label != label for label in labels.tolist()])
+    if len(bad):
+        raise InvalidLabelsError.because(
+            f"the label of bag {show(bags.ids[bad[0]])} (position {bad[0]}) is {labels[bad[0]]}",
+            "a class",
+            "Drop the bags without a label.",
+        )
+    try:
+        classes = np.unique(labels)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in labels.tolist()})
+        raise InvalidLabelsError.because(
+            f"the labels are of types {', '.join(kinds)}",
+            "labels of one type",
+            "Convert them to strings.",
+        ) from error
+    if len(classes) == 1:
+        raise InvalidLabelsError.because(
+            f"all {bags.n_bags} bags have the label {classes[0]!r}",
+            "two classes",
+            "There is nothing to learn; give bags of the other class too.",
+        )
+    if len(classes) > 2:
+        remedy = "Fit one class against the rest: sklearn.multiclass.OneVsRestClassifier(model)."
+        if labels.dtype.kind == "f":
+            remedy += " If the labels are amounts, use a regressor."
+        shown = ", ".join(repr(label) for label in classes[:4].tolist())
+        dots = ", …" if len(classes) > 4 else ""
+        raise InvalidLabelsError.because(
+            f"there are {len(classes)} classes: {shown}{dots}", "two", remedy
+        )
+    return classes, labels == classes[1]
+
+
+def _one_per_bag(labels: np.ndarray, bags: Bags) -> np.ndarray:
     labels = labels.ravel() if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim != 1:
         raise InvalidLabelsError.because(
@@ -42,20 +110,6 @@ def check_labels(y: Any, bags: Bags) -> Float64[np.ndarray, " n_bags"]:
             "Labels belong to bags, not to points: keep one for each bag."
             if len(labels) == bags.n_points
             else "Check that labels and bags come from the same rows.",
-        )
-    if labels.dtype.kind not in "fiub":
-        raise InvalidLabelsError.because(
-            f"the labels have dtype {labels.dtype}",
-            "real numbers",
-            "Convert them with y.astype(float).",
-        )
-    labels = labels.astype(np.float64)
-    bad = np.flatnonzero(~np.isfinite(labels))
-    if len(bad):
-        raise InvalidLabelsError.because(
-            f"the label of bag {show(bags.ids[bad[0]])} (position {bad[0]}) is {labels[bad[0]]}",
-            "a finite number",
-            "Drop the bags without a label: keep = np.isfinite(y); bags[keep], y[keep].",
         )
     return labels
 

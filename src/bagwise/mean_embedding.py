@@ -9,12 +9,13 @@ from jaxtyping import Float64
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags import as_bags
-from bagwise.base import BagRegressor, bandwidths, choice, flag, generator, number_or, positive
+from bagwise.base import BagRegressor, bandwidths
 from bagwise.double_sum import bag_gram, bag_norms
 from bagwise.heads import MIN_NOISE, Moments
 from bagwise.inference.ridge import RidgeProblem
 from bagwise.kernels import Kernel, as_kernel
 from bagwise.landmarks import sample_points
+from bagwise.parameters import choice, flag, generator, number_or, positive
 from bagwise.prediction import Prediction
 from bagwise.scaling import Scaling
 from bagwise.task import Task

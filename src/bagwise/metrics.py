@@ -1,8 +1,9 @@
 """Scores of predictive distributions against labels, overall and by bag size.
 
 Each function takes the prediction first, then the labels ``y`` (n,). Anything with the methods of
-`Predictive` will do. Lower is better, except for `coverage` (near its level)
-and `pit` (near uniform).
+`Predictive` will do, or for `log_loss`, `brier`, `accuracy` and `reliability`, which are about
+classes, of `ClassPredictive`. Lower is better, except for `coverage` (near its level), `pit` (near
+uniform) and `accuracy`.
 """
 
 from __future__ import annotations
@@ -15,13 +16,37 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from bagwise.class_metrics import (
+    ClassPredictive,
+    Reliability,
+    accuracy,
+    brier,
+    class_scores,
+    log_loss,
+    reliability,
+)
 from bagwise.exceptions import BagwiseError
 from bagwise.prediction import check_level, check_targets
+from bagwise.size_groups import size_groups, text_table
 
-# Up to this many distinct bag sizes, each is its own row of a report.
-MAX_EXACT_GROUPS = 6
-# With more, they are cut into this many groups of about as many bags.
-N_SHARES = 5
+__all__ = [
+    "ClassPredictive",
+    "Predictive",
+    "Reliability",
+    "Scores",
+    "accuracy",
+    "brier",
+    "coverage",
+    "crps",
+    "evaluate",
+    "log_loss",
+    "mean_width",
+    "mse",
+    "nll",
+    "pit",
+    "reliability",
+    "rmse",
+]
 
 
 class Predictive(Protocol):
@@ -102,7 +127,8 @@ class Scores:
 
     Parameters
     ----------
-    rows : dicts with the keys group, bags, mse, rmse, nll, crps, coverage, width
+    rows : dicts with the keys group, bags, and mse, rmse, nll, crps, coverage, width
+        or, for classes, log_loss, brier, accuracy, calibration
     level : probability of the intervals behind coverage and width
     """
 
@@ -121,23 +147,14 @@ class Scores:
         return pd.DataFrame(self.rows)
 
     def __str__(self) -> str:
-        head = list(self.overall)
-        body = [[_cell(value) for value in row.values()] for row in self.rows]
-        widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
-        return "\n".join(
-            "  ".join(
-                [cells[0].ljust(widths[0])]
-                + [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
-            )
-            for cells in [head, *body]
-        )
+        return text_table(self.rows)
 
     def __repr__(self) -> str:
         return str(self)
 
 
 def evaluate(
-    prediction: Predictive,
+    prediction: Predictive | ClassPredictive,
     y: ArrayLike,
     *,
     sizes: ArrayLike | None = None,
@@ -148,12 +165,12 @@ def evaluate(
 
     Parameters
     ----------
-    prediction : predictive distribution of n bags
+    prediction : predictive distribution of n bags, of real labels or of classes
     y : (n,) labels
     sizes : (n,) bag sizes; by default those the prediction carries, else no groups
     edges : first size of each group, increasing: (1, 2, 3, 6, 11) gives 1, 2, 3–5, 6–10, 11+.
         By default each distinct size up to six of them, else about equal shares of the bags.
-    level : probability of the intervals behind coverage and width
+    level : probability of the intervals behind coverage and width, which classes do not have
 
     Examples
     --------
@@ -166,17 +183,21 @@ def evaluate(
     5         2  4.000  2.000  2.112  1.205     1.000  7.840
     100       2  1.000  1.000  1.419  0.602     1.000  3.920
     """
-    y = _labels(prediction, y)
     check_level(level)
-    if y.size == 0:
+    if isinstance(prediction, ClassPredictive):
+        columns = class_scores(prediction, y)
+    else:
+        columns = _bag_scores(prediction, y, level)
+    n_bags = np.size(y)
+    if n_bags == 0:
         raise BagwiseError.because("y is empty", "at least one bag", "Check how they were chosen.")
-    columns = _bag_scores(prediction, y, level)
     sizes = getattr(prediction, "sizes", None) if sizes is None else sizes
-    groups = [("all", np.ones(y.shape, dtype=bool)), *_size_groups(sizes, edges, y.size)]
+    groups = [("all", np.ones(n_bags, dtype=bool)), *size_groups(sizes, edges, n_bags)]
     return Scores([_row(label, mask, columns) for label, mask in groups], level)
 
 
-def _bag_scores(prediction: Predictive, y: np.ndarray, level: float) -> dict[str, np.ndarray]:
+def _bag_scores(prediction: Predictive, y: ArrayLike, level: float) -> dict[str, np.ndarray]:
+    y = _labels(prediction, y)
     lower, upper = prediction.interval(level).T
     return {
         "mse": (y - prediction.mean) ** 2,
@@ -188,78 +209,13 @@ def _bag_scores(prediction: Predictive, y: np.ndarray, level: float) -> dict[str
 
 
 def _row(label: str, mask: np.ndarray, columns: dict[str, np.ndarray]) -> dict[str, Any]:
-    means = {name: float(np.mean(column[mask])) for name, column in columns.items()}
-    error = means.pop("mse")
-    head = {"group": label, "bags": int(mask.sum()), "mse": error, "rmse": float(np.sqrt(error))}
-    return head | means
-
-
-def _size_groups(
-    sizes: ArrayLike | None, edges: Sequence[float] | None, n_bags: int
-) -> list[tuple[str, np.ndarray]]:
-    """Label and mask of every group of bag sizes that is not empty."""
-    if sizes is None and edges is None:
-        return []
-    if sizes is None:
-        raise BagwiseError.because(
-            "edges came without bag sizes", "the size of every bag", "Pass sizes (n_bags,) too."
-        )
-    sizes = _checked_sizes(sizes, n_bags)
-    distinct = np.unique(sizes)
-    if edges is None and distinct.size <= MAX_EXACT_GROUPS:
-        return [(f"{size:g}", sizes == size) for size in distinct]
-    if edges is None:
-        starts = _equal_shares(sizes)
-    else:
-        starts = np.asarray(edges, dtype=np.float64)
-        if starts.ndim != 1 or starts.size == 0 or not (np.diff(starts) > 0).all():
-            raise BagwiseError.because(
-                f"edges are {edges}", "increasing first sizes of groups", "Try (1, 2, 3, 6, 11)."
-            )
-    index = np.searchsorted(starts, sizes, side="right") - 1
-    whole = bool((sizes == np.floor(sizes)).all() and (starts == np.floor(starts)).all())
-    return [(_label(starts, i, whole), index == i) for i in np.unique(index).tolist()]
-
-
-def _equal_shares(sizes: np.ndarray) -> np.ndarray:
-    """First size of each of at most `N_SHARES` groups: each takes its share of the bags left."""
-    distinct, counts = np.unique(sizes, return_counts=True)
-    starts, left, filled = [distinct[0]], sizes.size, 0
-    for following, count in zip(distinct[1:], counts[:-1], strict=True):
-        filled += count
-        if len(starts) < N_SHARES and filled >= left / (N_SHARES + 1 - len(starts)):
-            starts.append(following)
-            left, filled = left - filled, 0
-    return np.array(starts)
-
-
-def _label(starts: np.ndarray, i: int, whole: bool) -> str:
-    """Name of group ``i``: below the first edge (-1), between two edges, or open-ended."""
-    if i == -1:
-        return f"<{starts[0]:g}"
-    first = starts[i]
-    if i == starts.size - 1:
-        return f"{first:g}+"
-    if not whole:
-        return f"{first:g}–<{starts[i + 1]:g}"
-    last = starts[i + 1] - 1
-    return f"{first:g}" if first == last else f"{first:g}–{last:g}"
+    row: dict[str, Any] = {"group": label, "bags": int(mask.sum())}
+    for name, column in columns.items():
+        row[name] = float(np.mean(column[mask]))
+        if name == "mse":
+            row["rmse"] = float(np.sqrt(row["mse"]))
+    return row
 
 
 def _labels(prediction: Predictive, y: ArrayLike) -> np.ndarray:
     return check_targets(y, len(prediction.mean))
-
-
-def _checked_sizes(sizes: ArrayLike, n_bags: int) -> np.ndarray:
-    values = np.asarray(sizes, dtype=np.float64)
-    if values.shape != (n_bags,) or not (values > 0).all():
-        raise BagwiseError.because(
-            f"sizes have shape {values.shape} and minimum {values.min(initial=np.inf):g}",
-            f"({n_bags},), the number of points (> 0) of each bag",
-            "Give the sizes of the predicted bags, in the same order.",
-        )
-    return values
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)

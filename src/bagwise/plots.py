@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -14,11 +14,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from bagwise.metrics import Reliability
+
 # Few enough rows to compare at a glance.
 MAX_ROWS = 6
 
 # Sequential and readable in grey and by the colour-blind: dark is sure, light is unsure.
 COLORS = "viridis"
+
+# A reliability diagram has a strip below zero for the histogram of the predicted probabilities.
+STRIP = 0.16
+# A bin narrower than this, such as that of bags which share one probability, is drawn as wide.
+MIN_BIN_WIDTH = 0.01
 
 
 class MeanAndSpread(Protocol):
@@ -119,6 +126,70 @@ def predictions_by_size(
     colors = plt.cm.ScalarMappable(norm=norm, cmap=COLORS)
     figure.colorbar(colors, ax=grid, label="predictive standard deviation", shrink=0.6)
     return figure
+
+
+def reliability(table: Reliability, ax: Axes | None = None, label: str | None = None) -> Axes:
+    """Draw observed shares against predicted probabilities, near the diagonal if calibrated.
+
+    Parameters
+    ----------
+    table : Reliability, as `bagwise.metrics.reliability` returns it
+    ax : Axes to draw on; by default new ones
+    label : name in the legend; by default there is none
+
+    Notes
+    -----
+    Whiskers are the 95 % intervals of the table. The histogram at the foot shows where the
+    predicted probabilities lie: the area of a bar is the share of bags in its bin.
+
+    Examples
+    --------
+    >>> from bagwise.metrics import Reliability
+    >>> columns = np.array([[0.0, 0.5], [0.5, 1.0], [0.2, 0.8], [0.3, 0.7], [0.1, 0.4], [0.6, 0.9]])
+    >>> lower, upper, predicted, observed, low, high = columns
+    >>> table = Reliability(lower, upper, np.array([9, 9]), predicted, observed, low, high)
+    >>> reliability(table).get_xlabel()
+    'predicted probability'
+    """
+    ax = plt.subplots(figsize=(3.4, 3.4), layout="constrained")[1] if ax is None else ax
+    ax.plot([0, 1], [0, 1], color="0.6", linewidth=1, zorder=1)
+    whiskers = (table.observed - table.observed_lower, table.observed_upper - table.observed)
+    points = ax.errorbar(
+        table.predicted,
+        table.observed,
+        yerr=np.abs(whiskers),  # rounding may leave an end of an interval just inside the share
+        fmt="o",
+        markersize=4,
+        linewidth=1,
+        elinewidth=1,
+        capsize=2,
+        label=label,
+        zorder=3,
+    )
+    _histogram(ax, table, points.lines[0].get_color())
+    ticks = np.linspace(0.0, 1.0, 6)
+    ax.set(xlim=(-0.03, 1.03), ylim=(-STRIP, 1.03), xticks=ticks, yticks=ticks)
+    ax.set(xlabel="predicted probability", ylabel="observed share")
+    ax.set_aspect("equal")
+    if label is not None:
+        ax.legend(frameon=False, loc="upper left")
+    return ax
+
+
+def _histogram(ax: Axes, table: Reliability, color: Any) -> None:
+    """Histogram of the predicted probabilities, in the strip below zero."""
+    width = np.maximum(table.upper - table.lower, MIN_BIN_WIDTH)
+    density = table.bags / width
+    ax.bar(
+        (table.lower + table.upper) / 2.0,
+        (STRIP - 0.04) * density / density.max(),
+        width,
+        bottom=-STRIP,
+        color=color,
+        alpha=0.3,
+        linewidth=0,
+        zorder=0,
+    )
 
 
 def _panel(

@@ -9,7 +9,6 @@ The total variance is a sum of three parts, so a reader can see *why* an answer 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -18,136 +17,14 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
+from bagwise.variance_parts import SizeCurve, VarianceParts, brief
 
-# Elements of the (distinct sizes, spectrum) table worked on at once: 8 MB of float64.
-BLOCK_ELEMENTS = 2**20
+__all__ = ["Prediction", "SizeCurve", "VarianceParts"]
+
+Generator = np.random.Generator | np.random.RandomState
+Seed = int | Generator | None
 
 LOG_TWO_PI = float(np.log(2.0 * np.pi))
-
-
-@dataclass(frozen=True, eq=False)
-class SizeCurve:
-    """Bag-sampling variance of a prediction as a function of the number of points.
-
-    v(n) = floor + sum_k loadings_k spectrum_k / (1 + n spectrum_k)
-
-    Parameters
-    ----------
-    loadings : (d,) array, squared weights of the regression in the shrinkage basis; >= 0
-    spectrum : (d,) array, prior variance over within-bag variance (eta lambda_k); >= 0
-    floor : variance that no number of points removes (function landmarks off the basis); >= 0
-
-    References
-    ----------
-    Law et al. (2018), Bayesian Approaches to Distribution Regression, section 3.
-
-    Examples
-    --------
-    >>> curve = SizeCurve(np.array([2.0]), np.array([1.0]))
-    >>> curve.variance(np.array([0, 1, 3]))
-    array([2. , 1. , 0.5])
-    """
-
-    loadings: Float[np.ndarray, " d"]
-    spectrum: Float[np.ndarray, " d"]
-    floor: float = 0.0
-
-    def __post_init__(self) -> None:
-        loadings = np.asarray(self.loadings, dtype=np.float64)
-        spectrum = np.asarray(self.spectrum, dtype=np.float64)
-        if loadings.ndim != 1 or loadings.shape != spectrum.shape:
-            raise BagwiseError.because(
-                f"loadings and spectrum have shapes {loadings.shape} and {spectrum.shape}",
-                "1-D arrays of one length",
-                "Give one loading per value of the spectrum.",
-            )
-        floor = np.asarray(self.floor, dtype=np.float64)
-        for name, values in (("loadings", loadings), ("spectrum", spectrum), ("floor", floor)):
-            _require_variances(values, f"the {name} of a SizeCurve")
-            object.__setattr__(self, name, values if values.ndim else float(values))
-
-    def variance(self, sizes: ArrayLike) -> Float[np.ndarray, " n"]:
-        """Variance at each size; ``sizes`` (n,) >= 0, infinity allowed, in bounded memory."""
-        sizes = np.asarray(sizes, dtype=np.float64)
-        if sizes.ndim != 1 or np.isnan(sizes).any() or (sizes < 0).any():
-            raise BagwiseError.because(
-                f"sizes are {_brief(sizes)}", "a 1-D array >= 0", "Give numbers of points."
-            )
-        distinct, inverse = np.unique(sizes, return_inverse=True)
-        used = self.spectrum > 0  # a zero spectrum adds nothing, and inf * 0 is not a number
-        loadings, spectrum = self.loadings[used], self.spectrum[used]
-        values = np.full(distinct.shape, self.floor)
-        step = max(1, BLOCK_ELEMENTS // max(1, loadings.size))
-        for start in range(0, distinct.size, step):
-            block = slice(start, start + step)
-            values[block] += (spectrum / (1.0 + distinct[block, None] * spectrum)) @ loadings
-        return values[inverse]
-
-    def scaled(self, factor: float) -> SizeCurve:
-        """Return ``factor`` times this curve, as for labels in other units."""
-        return SizeCurve(self.loadings * factor, self.spectrum, self.floor * factor)
-
-
-@dataclass(frozen=True, eq=False)
-class VarianceParts:
-    """Variance of each prediction by cause; arrays (n,), all >= 0.
-
-    var = bag + weights + noise
-
-    Examples
-    --------
-    >>> parts = VarianceParts.broadcast(2, bag=np.array([0.5, 0.1]), noise=1.0)
-    >>> parts.total
-    array([1.5, 1.1])
-    """
-
-    bag: Float[np.ndarray, " n"]
-    weights: Float[np.ndarray, " n"]
-    noise: Float[np.ndarray, " n"]
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            values = np.array(getattr(self, field.name), dtype=np.float64)
-            if values.ndim != 1:
-                raise BagwiseError.because(
-                    f"the {field.name} part has shape {values.shape}",
-                    "(n_bags,)",
-                    "VarianceParts.broadcast accepts scalars.",
-                )
-            _require_variances(values, f"the {field.name} part")
-            values.flags.writeable = False
-            object.__setattr__(self, field.name, values)
-        if not self.bag.shape == self.weights.shape == self.noise.shape:
-            raise BagwiseError.because(
-                f"the parts have lengths bag {self.bag.size}, weights {self.weights.size}, "
-                f"noise {self.noise.size}",
-                "one length",
-                "Give every bag an entry in each.",
-            )
-
-    @classmethod
-    def broadcast(
-        cls, n_bags: int, *, bag: ArrayLike = 0.0, weights: ArrayLike = 0.0, noise: ArrayLike = 0.0
-    ) -> VarianceParts:
-        """Parts for ``n_bags`` bags, each given as a scalar or an array (n_bags,)."""
-        bag, weights, noise = (
-            np.broadcast_to(np.asarray(part, dtype=np.float64), (n_bags,))
-            for part in (bag, weights, noise)
-        )
-        return cls(bag=bag, weights=weights, noise=noise)
-
-    @property
-    def total(self) -> Float[np.ndarray, " n"]:
-        """Sum of the parts."""
-        return self.bag + self.weights + self.noise
-
-    def to_dict(self) -> dict[str, Float[np.ndarray, " n"]]:
-        """Return the parts by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    def take(self, rows: np.ndarray) -> VarianceParts:
-        """Select the bags in ``rows`` (indices)."""
-        return VarianceParts(**{name: part[rows] for name, part in self.to_dict().items()})
 
 
 class Prediction:
@@ -202,12 +79,8 @@ class Prediction:
         self._ids = None if ids is None else np.asarray(ids)
         self._size_curve = size_curve
         for name, column in (("parts", parts.bag), ("sizes", self._sizes), ("ids", self._ids)):
-            if column is not None and column.shape != self._mean.shape:
-                raise BagwiseError.because(
-                    f"{name} has shape {column.shape}",
-                    f"{self._mean.shape}, one entry per bag",
-                    "Give every bag of mean an entry, in the same order.",
-                )
+            if column is not None:
+                check_column(column, name, len(self))
 
     @property
     def mean(self) -> Float[np.ndarray, " n"]:
@@ -246,11 +119,7 @@ class Prediction:
 
     def quantile(self, q: ArrayLike) -> Float[np.ndarray, " n"] | Float[np.ndarray, "n m"]:
         """Quantiles at probability ``q`` in (0, 1): scalar -> (n,), array (m,) -> (n, m)."""
-        q = np.asarray(q, dtype=np.float64)
-        if q.ndim > 1 or not ((q > 0) & (q < 1)).all():
-            raise BagwiseError.because(
-                f"q is {_brief(q)}", "a number or 1-D array in (0, 1)", "Try 0.5, the median."
-            )
+        q = check_probabilities(q)
         if q.ndim == 0:
             return self._mean + self.std * ndtri(q)
         return self._mean[:, None] + self.std[:, None] * ndtri(q)
@@ -270,12 +139,7 @@ class Prediction:
         """Log density at ``y`` (n,): -(log 2 pi var + (y - mean)^2 / var) / 2."""
         y = check_targets(y, len(self))
         var = self.var
-        if (var == 0).any():
-            raise BagwiseError.because(
-                f"{self._name(int(np.argmin(var)))} has zero variance, hence no density",
-                "a variance > 0 for every bag",
-                "Give the prediction a noise part > 0.",
-            )
+        self._require_density(var)
         return -0.5 * (LOG_TWO_PI + np.log(var) + (y - self._mean) ** 2 / var)
 
     def crps(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
@@ -296,14 +160,11 @@ class Prediction:
     def sample(
         self,
         size: int = 1,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: Seed = None,
     ) -> Float[np.ndarray, "size n"]:
         """Independent draws of the labels: (size, n)."""
-        if size < 1:
-            raise BagwiseError.because(f"size is {size}", "at least 1", "Ask for one draw or more.")
-        if not isinstance(random_state, np.random.RandomState):
-            random_state = np.random.default_rng(random_state)
-        return self._mean + self.std * random_state.standard_normal((size, len(self)))
+        rng = check_sampling(size, random_state)
+        return self._mean + self.std * rng.standard_normal((size, len(self)))
 
     def at_size(self, n_points: ArrayLike) -> Prediction:
         """Answer: how sure would I be with ``n_points`` points (scalar or (n,), > 0) in each bag.
@@ -314,14 +175,7 @@ class Prediction:
         prediction is today's mean (the tower property). A model without a size curve (a point
         embedding) ignores bag size, so its answer is this prediction with the new sizes.
         """
-        sizes = np.asarray(n_points, dtype=np.float64)
-        if sizes.ndim > 1 or sizes.shape not in ((), self._mean.shape) or not (sizes > 0).all():
-            raise BagwiseError.because(
-                f"n_points is {_brief(n_points)}",
-                f"a number > 0 or an array of {len(self)} such numbers",
-                "Give the number of points to imagine in each bag.",
-            )
-        sizes = np.broadcast_to(sizes, self._mean.shape).copy()
+        sizes = check_n_points(n_points, len(self))
         parts, curve = self._parts, self._size_curve
         if curve is not None:
             parts = VarianceParts(curve.variance(sizes), parts.weights, parts.noise)
@@ -352,13 +206,22 @@ class Prediction:
         )
 
     def __repr__(self) -> str:
+        name = type(self).__name__
         if len(self) == 0:
-            return "Prediction(0 bags)"
+            return f"{name}(0 bags)"
         mean, std = self._mean, self.std
         return (
-            f"Prediction({len(self)} bag{'s' * (len(self) > 1)}, "
+            f"{name}({len(self)} bag{'s' * (len(self) > 1)}, "
             f"mean {mean.min():.4g} to {mean.max():.4g}, std {std.min():.4g} to {std.max():.4g})"
         )
+
+    def _require_density(self, var: Float[np.ndarray, " n"], where: str = "") -> None:
+        if (var == 0).any():
+            raise BagwiseError.because(
+                f"{self._name(int(np.argmin(var)))} has zero variance{where}, hence no density",
+                "a variance > 0 for every bag",
+                "Give the prediction a noise part > 0.",
+            )
 
     def _name(self, row: int) -> str:
         return f"bag {row}" if self._ids is None else f"bag {self._ids[row]!s} (row {row})"
@@ -369,6 +232,47 @@ def check_level(level: float) -> None:
     if not 0.0 < level < 1.0:
         raise BagwiseError.because(
             f"level is {level}", "a number strictly between 0 and 1", "Give one such as 0.95."
+        )
+
+
+def check_probabilities(q: ArrayLike) -> np.ndarray:
+    """``q`` as a float64 array, 0-D or (m,), strictly between 0 and 1."""
+    values = np.asarray(q, dtype=np.float64)
+    if values.ndim > 1 or not ((values > 0) & (values < 1)).all():
+        raise BagwiseError.because(
+            f"q is {brief(values)}", "a number or 1-D array in (0, 1)", "Try 0.5, the median."
+        )
+    return values
+
+
+def check_n_points(n_points: ArrayLike, n_bags: int) -> Float[np.ndarray, " n"]:
+    """``n_points`` (a number or (n_bags,), > 0) as a float64 array (n_bags,)."""
+    sizes = np.asarray(n_points, dtype=np.float64)
+    if sizes.ndim > 1 or sizes.shape not in ((), (n_bags,)) or not (sizes > 0).all():
+        raise BagwiseError.because(
+            f"n_points is {brief(n_points)}",
+            f"a number > 0 or an array of {n_bags} such numbers",
+            "Give the number of points to imagine in each bag.",
+        )
+    return np.broadcast_to(sizes, (n_bags,)).copy()
+
+
+def check_sampling(size: int, random_state: Seed) -> Generator:
+    """Raise unless ``size`` >= 1; return the generator that ``random_state`` stands for."""
+    if size < 1:
+        raise BagwiseError.because(f"size is {size}", "at least 1", "Ask for one draw or more.")
+    if isinstance(random_state, np.random.RandomState):
+        return random_state
+    return np.random.default_rng(random_state)
+
+
+def check_column(column: np.ndarray, name: str, n_bags: int) -> None:
+    """Raise unless ``column`` has the shape (n_bags,)."""
+    if column.shape != (n_bags,):
+        raise BagwiseError.because(
+            f"{name} has shape {column.shape}",
+            f"({n_bags},), one entry per bag",
+            "Give every bag of mean an entry, in the same order.",
         )
 
 
@@ -389,15 +293,3 @@ def check_targets(y: ArrayLike, n_bags: int, *, scalar: bool = False) -> np.ndar
             "Drop the bags without a label before scoring.",
         )
     return values
-
-
-def _require_variances(values: np.ndarray, name: str) -> None:
-    if not (np.isfinite(values) & (values >= 0)).all():
-        raise BagwiseError.because(
-            f"{name} is {_brief(values)}", "finite and >= 0", "Check the fitted variances."
-        )
-
-
-def _brief(values: ArrayLike) -> str:
-    text = np.array2string(np.asarray(values), threshold=6, edgeitems=3, precision=4)
-    return " ".join(text.split())

@@ -3,26 +3,23 @@
                                 weights: point estimate         weights: posterior
 embedding: point                RBFNetworkRegressor             BayesianLinearRegressor
 embedding: shrunk point         FrequentistShrinkageRegressor
-embedding: posterior            ShrinkageRegressor
+embedding: posterior            ShrinkageRegressor              BDRRegressor
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
-from jaxtyping import Float64
-
-from bagwise.base import BagRegressor, Embedding, choice, number_or, positive
-from bagwise.embedding import BagStats
-from bagwise.exceptions import InvalidBagsError
-from bagwise.heads import Head, LinearHead, ShrinkageHead, ShrunkMeanHead
+from bagwise.base import BagRegressor, Embedding
+from bagwise.heads import Head, LinearHead, ShrunkMeanHead
+from bagwise.inference.priors import Priors
+from bagwise.inference.settings import NUTS
 from bagwise.kernels import Kernel
-from bagwise.shrinkage import ConvolvedPrior, KernelPrior, with_floor
+from bagwise.parameters import number_or
+from bagwise.posterior_model import PosteriorModel
+from bagwise.shrinkage import KernelPrior, with_floor
+from bagwise.shrinkage_model import COVARIANCE_FLOOR, ShrinkageModel, within_cov_of
 from bagwise.task import Task
-
-# Relative floor of the within-bag covariance; see bagwise.shrinkage.with_floor.
-COVARIANCE_FLOOR = 0.01
 
 
 class RBFNetworkRegressor(BagRegressor):
@@ -205,7 +202,7 @@ class FrequentistShrinkageRegressor(BagRegressor):
         self.random_state = random_state
 
     def _fit_head(self, embedding: Embedding, task: Task) -> Head:
-        within_cov = _within_cov(embedding.stats)
+        within_cov = within_cov_of(embedding.stats)
         return ShrunkMeanHead.fit(
             KernelPrior(embedding.features, embedding.stats, COVARIANCE_FLOOR),
             with_floor(within_cov, COVARIANCE_FLOOR),
@@ -226,7 +223,7 @@ class FrequentistShrinkageRegressor(BagRegressor):
         return self.head_.prior_scale
 
 
-class ShrinkageRegressor(BagRegressor):
+class ShrinkageRegressor(ShrinkageModel, BagRegressor):
     """Regression on the posterior of each bag's embedding (shrinkage, shrinkageC).
 
     y_i ~ N(α·M_i + c_i·γ + b, α^T C_i α + σ²),  α ~ N(0, ρ²K_z^-1)
@@ -260,8 +257,6 @@ class ShrinkageRegressor(BagRegressor):
     True
     """
 
-    needs_covariance: ClassVar[bool] = True
-
     def __init__(
         self,
         *,
@@ -287,56 +282,65 @@ class ShrinkageRegressor(BagRegressor):
         self.standardize = standardize
         self.random_state = random_state
 
-    def _fit_head(self, embedding: Embedding, task: Task) -> Head:
-        _within_cov(embedding.stats)
-        weight_var = number_or("weight_var", self.weight_var, "evidence")
-        floor = positive("covariance_floor", self.covariance_floor)
-        prior = choice("prior", self.prior, ("kernel", "convolved"))
-        make = KernelPrior if prior == "kernel" else ConvolvedPrior
-        family: KernelPrior | ConvolvedPrior = make(embedding.features, embedding.stats, floor)
-        return ShrinkageHead.fit(family, embedding.stats, task, weight_var)
 
-    @property
-    def weights_(self) -> Float64[np.ndarray, " s"]:
-        """Weights α of the function f, in units of the label."""
-        return self.head_.basis.weight_map @ self.head_.w * self.label_scale_
+class BDRRegressor(PosteriorModel, ShrinkageModel, BagRegressor):
+    """Bayesian distribution regression: posteriors of the embedding and of the weights (BDR).
 
-    @property
-    def intercept_(self) -> float:
-        """Label of the average bag, at covariates zero."""
-        return self.label_center_ + self.label_scale_ * self.effects_.unmix(self.head_.gamma)[0]
+    y_i ~ N(α·M_i + c_i·γ + b, α^T C_i α + σ²),  α ~ N(0, ρ²K^-1),  half-normal σ, ρ, η
 
-    @property
-    def covariate_weights_(self) -> Float64[np.ndarray, " c"]:
-        """Change of the label per unit of each covariate."""
-        return self.label_scale_ * self.effects_.unmix(self.head_.gamma)[1]
+    The model of :class:`ShrinkageRegressor` with everything unknown sampled, so that predictions
+    know both how well the points pin down the bag and how well the bags pin down the regression.
+    Predictions are mixtures over the draws.
 
-    @property
-    def noise_var_(self) -> float:
-        """Noise variance σ², in squared units of the label."""
-        return self.head_.noise_var * self.label_scale_**2
+    Parameters
+    ----------
+    inference : "nuts", "laplace", "map" or NUTS
+        How the posterior is found: sampled by NUTS with 4 chains of 500 draws (settings:
+        ``bagwise.inference.NUTS(draws=1000, progress=False)``); a Gaussian around its mode, in
+        about a second; or the mode alone, which leaves out the uncertainty of the weights. The mode
+        is that of the scales with the weights integrated out, then of the weights.
+    priors : bagwise.inference.Priors, optional
+        Scales of the priors, for labels of unit standard deviation.
+    prior, covariance_floor
+        As in :class:`ShrinkageRegressor`. The length ℓ of prior="convolved" is not sampled, but
+        taken at its mode.
+    kernel, landmarks, n_landmarks, bandwidth_scale, standardize
+        As in :class:`RBFNetworkRegressor`; "auto" goes by the evidence.
+    random_state : int, numpy Generator or RandomState
+        Seed of everything random, the draws included.
 
-    @property
-    def prior_scale_(self) -> float:
-        """Prior scale η."""
-        return self.head_.prior_scale
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 60)
+    >>> bags = [rng.normal(0, s, (n, 1)) for s, n in zip(y, [5, 50] * 30)]
+    >>> model = BDRRegressor(inference="laplace").fit(bags, y)
+    >>> parts = model.predict_dist([bags[1][:5], bags[1]]).parts
+    >>> bool(parts.bag[0] > parts.bag[1]), bool((parts.weights > 0).all())
+    (True, True)
+    """
 
-    @property
-    def weight_var_(self) -> float:
-        """Weight variance ρ² that was used, for standardised labels."""
-        return self.head_.mode.weight_var
-
-    @property
-    def length_scale_(self) -> float | None:
-        """Length ℓ of the convolved prior, in standardised features; None for prior="kernel"."""
-        return self.head_.length
-
-
-def _within_cov(stats: BagStats) -> Float64[np.ndarray, "d d"]:
-    if stats.within_cov is None:
-        raise InvalidBagsError.because(
-            "every bag has one point",
-            "some bags with two points or more, to see how much points of a bag differ",
-            "Use BayesianLinearRegressor, which does not ask.",
-        )
-    return stats.within_cov
+    def __init__(
+        self,
+        *,
+        inference: NUTS | str = "nuts",
+        priors: Priors | None = None,
+        prior: str = "kernel",
+        kernel: Kernel | str = "rbf",
+        landmarks: Any = "kmeans",
+        n_landmarks: int | None = None,
+        bandwidth_scale: float | str = "auto",
+        covariance_floor: float = COVARIANCE_FLOOR,
+        standardize: bool = True,
+        random_state: Any = 0,
+    ) -> None:
+        self.inference = inference
+        self.priors = priors
+        self.prior = prior
+        self.kernel = kernel
+        self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
+        self.bandwidth_scale = bandwidth_scale
+        self.covariance_floor = covariance_floor
+        self.standardize = standardize
+        self.random_state = random_state

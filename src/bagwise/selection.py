@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import joblib
 import numpy as np
-from jaxtyping import Float64
 from sklearn.base import clone
-from sklearn.model_selection import KFold, ParameterGrid
+from sklearn.model_selection import KFold, ParameterGrid, StratifiedKFold
 
 from bagwise.bags import Bags, as_bags
-from bagwise.base import FEATURE_PARAMETERS, BagRegressor, Embedding
+from bagwise.base import FEATURE_PARAMETERS, BagEstimator, Embedding
 from bagwise.embedding import BagStats, summarise
 from bagwise.exceptions import BagwiseError
-from bagwise.matching import check_covariates_match, check_features_match, check_labels
-from bagwise.metrics import mse, nll
+from bagwise.matching import (
+    check_classes,
+    check_covariates_match,
+    check_features_match,
+    check_labels,
+)
+from bagwise.metrics import brier, log_loss, mse, nll
+from bagwise.progress import Progress
 from bagwise.task import Task
 
-METRICS = {"nll": nll, "mse": mse}
+REAL_METRICS = {"nll": nll, "mse": mse}
+CLASS_METRICS = {"log_loss": log_loss, "brier": brier}
 
 # The paper's grid, and the weight variances and penalties that take the place of its
 # regularisation strengths 0, 1e-5 … 1; the automatic choices are candidates like the others.
@@ -57,7 +62,7 @@ class TuneResult:
     params : the best parameters
     score : their metric, the smaller the better
     table : one dict per candidate: its parameters and its ``score``, best first
-    metric : "nll" or "mse"
+    metric : by which it was chosen
     """
 
     estimator: Any
@@ -78,7 +83,7 @@ class FeatureCache:
     _embeddings: dict[tuple[str, int], tuple[Bags, Embedding]] = field(default_factory=dict)
     _stats: dict[tuple[int, int], tuple[Embedding, Bags, BagStats]] = field(default_factory=dict)
 
-    def embedding(self, estimator: BagRegressor, bags: Bags) -> Embedding:
+    def embedding(self, estimator: BagEstimator, bags: Bags) -> Embedding:
         """Return the estimator's features and the statistics of the training bags."""
         params = estimator.get_params(deep=False)
         features = {name: params.get(name) for name in FEATURE_PARAMETERS}
@@ -114,11 +119,13 @@ def tune(
 
     Parameters
     ----------
-    estimator : a regressor of bagwise
+    estimator : a regressor or classifier of bagwise. One that samples its posterior is scored by
+        Laplace's approximation, and the best is then fitted as it says
     X, y : bags and labels to fit
     validation : (bags, labels) to choose by; without it, cross-validation, and then a fit to all
     grid : parameter names and values, by default :func:`paper_grid`
-    metric : "nll" or "mse", by default what the paper uses for the model
+    metric : "nll" or "mse", by default what the paper uses for the model; for classifiers
+        "log_loss" (the default) or "brier"
     n_folds : folds of the cross-validation
     cache : FeatureCache to share features with other calls
     progress : whether to show a progress bar; never in a log file
@@ -135,61 +142,85 @@ def tune(
     (4, 'nll')
     """
     bags = as_bags(X)
-    y = check_labels(y, bags)
+    y = _checked_labels(estimator, y, bags)
     metric = estimator.tuning_metric if metric is None else metric
-    if metric not in METRICS:
-        raise BagwiseError.because(f"metric is {metric!r}", '"nll" or "mse"', 'Try "nll".')
+    metrics = CLASS_METRICS if _is_classifier(estimator) else REAL_METRICS
+    if metric not in metrics:
+        names = " or ".join(f'"{name}"' for name in metrics)
+        raise BagwiseError.because(
+            f"metric is {metric!r}", names, f'Try "{estimator.tuning_metric}".'
+        )
     candidates = list(ParameterGrid(dict(paper_grid(estimator) if grid is None else grid)))
     cache = FeatureCache() if cache is None else cache
-    splits = list(_splits(bags, y, validation, n_folds))
+    splits = list(_splits(estimator, bags, y, validation, n_folds))
     scores = np.zeros((len(candidates), len(splits)))
-    steps = _tracked([(c, s) for s in range(len(splits)) for c in range(len(candidates))], progress)
-    for c, s in steps:
-        candidate = clone(estimator).set_params(**candidates[c])
-        scores[c, s] = _score(candidate, splits[s], cache, metric)
+    with Progress("tuning", scores.size, progress) as bar:
+        for s, split in enumerate(splits):
+            for c, params in enumerate(candidates):
+                candidate = _quick(clone(estimator)).set_params(**params)
+                scores[c, s] = metrics[metric](_predict(candidate, split, cache), split.labels)
+                bar.advance()
     order = np.argsort(scores.mean(axis=1), kind="stable")
     table = [candidates[c] | {"score": float(scores[c].mean())} for c in order]
     best = clone(estimator).set_params(**candidates[order[0]])
-    _fit(best, bags, Task.of(bags, y), y, cache)
+    _fit(best, bags, best.make_task(bags, y), y, cache)
     return TuneResult(best, candidates[order[0]], table[0]["score"], table, metric)
 
 
 @dataclass(frozen=True, eq=False)
 class _Split:
     train: Bags
-    train_labels: Float64[np.ndarray, " n"]
+    train_labels: np.ndarray
     task: Task
     held_out: Bags
-    held_out_labels: Float64[np.ndarray, " m"]
+    labels: np.ndarray
+
+
+def _is_classifier(estimator: Any) -> bool:
+    return estimator.tuning_metric in CLASS_METRICS
+
+
+def _checked_labels(estimator: Any, y: Any, bags: Bags) -> np.ndarray:
+    if not _is_classifier(estimator):
+        return check_labels(y, bags)
+    classes, second = check_classes(y, bags)
+    return classes[second.astype(int)]
+
+
+def _quick(estimator: Any) -> Any:
+    """Return the estimator, without the sampling that would make a grid take hours."""
+    known = estimator.get_params(deep=False)
+    if "inference" in known and known["inference"] != "map":
+        estimator.set_params(inference="laplace")
+    return estimator
 
 
 def _splits(
-    bags: Bags, y: Float64[np.ndarray, " n"], validation: tuple[Any, Any] | None, n_folds: int
+    estimator: Any, bags: Bags, y: np.ndarray, validation: tuple[Any, Any] | None, n_folds: int
 ) -> Iterator[_Split]:
     if validation is not None:
         held_out = as_bags(validation[0])
-        labels = check_labels(validation[1], held_out)
+        labels = _checked_labels(estimator, validation[1], held_out)
         check_features_match(bags.feature_names, bags.n_features, held_out)
         check_covariates_match(bags.covariate_names, bags.n_covariates, held_out)
-        yield _Split(bags, y, Task.of(bags, y), held_out, labels)
+        yield _Split(bags, y, estimator.make_task(bags, y), held_out, labels)
         return
-    for train, test in KFold(n_folds, shuffle=True, random_state=0).split(y):
-        part = bags[train]
-        yield _Split(part, y[train], Task.of(part, y[train]), bags[test], y[test])
+    kind = StratifiedKFold if _is_classifier(estimator) else KFold
+    for train, test in kind(n_folds, shuffle=True, random_state=0).split(y, y):
+        part, labels = bags[train], y[train]
+        yield _Split(part, labels, estimator.make_task(part, labels), bags[test], y[test])
 
 
-def _score(estimator: Any, split: _Split, cache: FeatureCache, metric: str) -> float:
+def _predict(estimator: Any, split: _Split, cache: FeatureCache) -> Any:
     embedding = _fit(estimator, split.train, split.task, split.train_labels, cache)
     if embedding is None:
-        prediction = estimator.predict_dist(split.held_out)
-    else:
-        stats = cache.stats(embedding, split.held_out)
-        prediction = estimator.predict_stats(stats, split.held_out)
-    return METRICS[metric](prediction, split.held_out_labels)
+        return estimator.predict_dist(split.held_out)
+    stats = cache.stats(embedding, split.held_out)
+    return estimator.predict_stats(stats, split.held_out)
 
 
 def _fit(
-    estimator: Any, bags: Bags, task: Task, y: Float64[np.ndarray, " n"], cache: FeatureCache
+    estimator: Any, bags: Bags, task: Task, y: np.ndarray, cache: FeatureCache
 ) -> Embedding | None:
     """Fit with shared features if the estimator's parameters determine them, else as usual."""
     if not estimator.has_shared_features():
@@ -198,12 +229,3 @@ def _fit(
     embedding = cache.embedding(estimator, bags)
     estimator.fit_embedding(embedding, bags, task)
     return embedding
-
-
-def _tracked(steps: list[Any], progress: bool) -> Iterator[Any]:
-    if not (progress and sys.stderr.isatty()):
-        return iter(steps)
-    from rich.console import Console
-    from rich.progress import track
-
-    return iter(track(steps, "tuning", console=Console(stderr=True), transient=True))

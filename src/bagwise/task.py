@@ -11,19 +11,21 @@ from jaxtyping import Bool, Float64
 from bagwise.bags import Bags
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 from bagwise.inference.effects import FixedEffects
-from bagwise.matching import check_labels
+from bagwise.matching import check_classes, check_labels
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Standardised labels, fixed effects and bag weights.
+    """Labels as heads see them, fixed effects and bag weights.
 
     Attributes
     ----------
-    labels : (n,), (y − center)/scale
-    center, scale : weighted mean and standard deviation of y; scale is 1 for constant labels
+    labels : (n,), (y − center)/scale; or of classes −1 and +1
+    center, scale : weighted mean and standard deviation of y; scale is 1 for constant labels. Of
+        classes 0 and 1
     effects : FixedEffects;  design : (n, r), their columns for the training bags
     weights : (n,), sample weights scaled to mean 1 over the bags that count, whose weight is not 0
+    classes : (2,), or None for real labels
     """
 
     labels: Float64[np.ndarray, " n"]
@@ -32,6 +34,7 @@ class Task:
     effects: FixedEffects
     design: Float64[np.ndarray, "n r"]
     weights: Float64[np.ndarray, " n"]
+    classes: np.ndarray | None = None
 
     @classmethod
     def of(cls, bags: Bags, y: Any, sample_weight: Any = None) -> Task:
@@ -43,12 +46,7 @@ class Task:
         array([-1.,  1.])
         """
         y = check_labels(y, bags)
-        if bags.n_bags < 2:
-            raise InvalidBagsError.because(
-                "there is 1 bag to fit",
-                "at least 2, as each bag has one label to learn from",
-                "Give more bags; if the rows of this one belong to several, pass (X, groups).",
-            )
+        _check_several(bags)
         weights = _sample_weight(sample_weight, bags)
         center = float(np.average(y, weights=weights))
         spread = float(np.sqrt(np.average((y - center) ** 2, weights=weights)))
@@ -56,6 +54,34 @@ class Task:
         effects = _effects(bags.covariates, weights > 0)
         design = effects.design(bags.covariates, bags.n_bags)
         return cls((y - center) / scale, center, scale, effects, design, weights)
+
+    @classmethod
+    def of_classes(
+        cls, bags: Bags, y: Any, sample_weight: Any = None, class_weight: Any = None
+    ) -> Task:
+        """Check labels of two classes and the weights of bags and classes.
+
+        Examples
+        --------
+        >>> Task.of_classes(Bags.from_array(np.zeros((2, 1, 1))), ["a", "b"]).labels
+        array([-1.,  1.])
+        """
+        _check_several(bags)
+        classes, second = check_classes(y, bags)
+        weights = _sample_weight(sample_weight, bags)
+        of_class = _class_weight(class_weight, classes, second, weights)
+        weights = weights * of_class[second.astype(int)]
+        weights = weights / weights[weights > 0].mean()
+        for k in (0, 1):
+            if not weights[second == k].any():
+                raise InvalidLabelsError.because(
+                    f"all bags of class {classes[k]!r} have weight 0",
+                    "a positive weight in both classes",
+                    "Check sample_weight and class_weight.",
+                )
+        effects = _effects(bags.covariates, weights > 0)
+        design = effects.design(bags.covariates, bags.n_bags)
+        return cls(np.where(second, 1.0, -1.0), 0.0, 1.0, effects, design, weights, classes)
 
     def take(self, bags: Bool[np.ndarray, " n"]) -> Task:
         """Return the task of some of the bags, with labels on the same scale."""
@@ -77,6 +103,42 @@ def _effects(
             "Leave covariates out, or give more bags.",
         )
     return effects
+
+
+def _check_several(bags: Bags) -> None:
+    if bags.n_bags < 2:
+        raise InvalidBagsError.because(
+            "there is 1 bag to fit",
+            "at least 2, as each bag has one label to learn from",
+            "Give more bags; if the rows of this one belong to several, pass (X, groups).",
+        )
+
+
+def _class_weight(
+    class_weight: Any,
+    classes: np.ndarray,
+    second: Bool[np.ndarray, " n"],
+    weights: Float64[np.ndarray, " n"],
+) -> Float64[np.ndarray, " 2"]:
+    """Return the weight of each class: equal, balanced, or given by class."""
+    if class_weight is None:
+        return np.ones(2)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        share = float(weights[second].sum() / weights.sum())
+        return np.array([0.5 / max(1.0 - share, 1e-300), 0.5 / max(share, 1e-300)])
+    known = [label for label in classes.tolist() if isinstance(class_weight, dict)]
+    if not known or not set(class_weight) <= set(known):
+        raise InvalidLabelsError.because(
+            f"class_weight is {class_weight!r}",
+            f'None, "balanced" or weights of the classes {classes.tolist()}',
+            f"For example {{{classes[0]!r}: 1.0, {classes[1]!r}: 2.0}}.",
+        )
+    values = np.array([class_weight.get(label, 1.0) for label in known], dtype=np.float64)
+    if not (np.isfinite(values) & (values > 0)).all():
+        raise InvalidLabelsError.because(
+            f"class_weight is {class_weight!r}", "finite weights > 0", "Leave it out for 1."
+        )
+    return values
 
 
 def _sample_weight(sample_weight: Any, bags: Bags) -> Float64[np.ndarray, " n"]:

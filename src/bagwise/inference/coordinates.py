@@ -3,8 +3,8 @@
     x = x̂ u(c),   u(0) = u'(0) = 1
 
 The priors of x are normals folded at zero. σ² and ρ² are smooth in x, so the density simply goes on
-beyond zero: u = 1 + c, of either sign ("folded"). The posterior of η may have a wall near zero, where
-all bags are shrunk to one, and so must not cross it: u is a softplus of c, linear above.
+beyond zero: u = 1 + c, of either sign ("folded"). The posterior of η may have a wall near zero,
+where all bags are shrunk to one, and must not cross it: u is a softplus of c, linear above.
 """
 
 from __future__ import annotations

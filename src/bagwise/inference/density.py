@@ -107,7 +107,7 @@ def transported(
 def log_likelihood(
     kind: str, data: Data, w: jax.Array, effects: jax.Array, x: jax.Array
 ) -> jax.Array:
-    """Return Σ_i weight_i log p(y_i | ξ_i, ν_i), up to a constant; x is (σ, η, ρ) as far as free."""
+    """Return Σ_i weight_i log p(y_i | ξ_i, ν_i), up to a constant; x holds the free of σ, η, ρ."""
     has_noise = kind == "gaussian"
     shrinks = x.shape[0] == (3 if has_noise else 2)
     eta = x[-2] if shrinks else 1.0

@@ -137,9 +137,7 @@ class MarginalMode:
         return -cho_solve(cho_factor(self.hessian), self.cross)
 
 
-def find_marginal_mode(
-    problem: ShrinkageProblem, priors: ScalePriors, start: Mode
-) -> MarginalMode:
+def find_marginal_mode(problem: ShrinkageProblem, priors: ScalePriors, start: Mode) -> MarginalMode:
     """Search from the mode that was found with log-normal priors at one weight variance."""
     at_scales = len(start.theta) - problem.n_scales
     posterior = ScalePosterior(problem, priors, start.theta[:at_scales])

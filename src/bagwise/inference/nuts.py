@@ -12,45 +12,26 @@ import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float64, Int
+from jaxtyping import Float64
 from numpyro.infer.hmc import hmc
 from numpyro.infer.util import ParamInfo
 
 from bagwise.exceptions import BagwiseWarning
 from bagwise.inference.density import Data, potential
+from bagwise.inference.diagnostics import MAX_TREE_DEPTH
+from bagwise.inference.draws import Trajectories
 from bagwise.inference.settings import NUTS
 from bagwise.progress import Progress
 
 # Draws between two looks at the clock and at the keyboard.
 RUN_LENGTH = 20
 
-MAX_TREE_DEPTH = 10
-
-
-@dataclass(frozen=True, eq=False)
-class Chains:
-    """Draws of z and how the sampler got them; arrays (chains, draws, ...).
-
-    Attributes
-    ----------
-    z : (c, s, j)
-    diverging : (c, s), whether a trajectory ran off
-    n_steps : (c, s), leapfrog steps of the trajectory
-    energy : (c, s), Hamiltonian at its start
-    step_size : (c,)
-    """
-
-    z: Float64[np.ndarray, "c s j"]
-    diverging: Bool[np.ndarray, "c s"]
-    n_steps: Int[np.ndarray, "c s"]
-    energy: Float64[np.ndarray, "c s"]
-    step_size: Float64[np.ndarray, " c"]
+Sampled = tuple[Float64[np.ndarray, "c s j"], Trajectories]
 
 
 @lru_cache(maxsize=32)
@@ -115,8 +96,8 @@ class _Chain:
 
 def sample(
     kind: str, data: Data, starts: Float64[np.ndarray, "c j"], settings: NUTS, seeds: list[int]
-) -> Chains:
-    """Sample −potential(kind, data, ·) with one chain from each start.
+) -> Sampled:
+    """Sample exp(−potential(kind, data, ·)): draws of z, with one chain from each start.
 
     Ctrl-C ends the sampling; the draws made so far are kept, with a warning that says how many. If
     there are none yet, the interrupt is passed on.
@@ -157,7 +138,7 @@ def _run_in_threads(
     return stop.is_set()
 
 
-def _gather(chains: list[_Chain], settings: NUTS, interrupted: bool) -> Chains:
+def _gather(chains: list[_Chain], settings: NUTS, interrupted: bool) -> Sampled:
     kept = min(min(chain.n_done for chain in chains) - settings.warmup, settings.draws)
     if interrupted and kept <= 0:
         raise KeyboardInterrupt("sampling was interrupted during warm-up, before the first draw")
@@ -175,7 +156,7 @@ def _gather(chains: list[_Chain], settings: NUTS, interrupted: bool) -> Chains:
     ]
     z, diverging, n_steps, energy = (np.stack(part) for part in zip(*parts, strict=True))
     step_size = np.array([chain.step_size() for chain in chains])
-    return Chains(z, diverging, n_steps, energy, step_size)
+    return z, Trajectories(diverging, n_steps, energy, step_size)
 
 
 def available_cores() -> int:

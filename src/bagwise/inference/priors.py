@@ -80,7 +80,7 @@ class ScalePriors:
 
     @property
     def folded(self) -> Bool[np.ndarray, " k"]:
-        """Whether a scale's coordinate may have either sign; see `bagwise.inference.coordinates`."""
+        """Whether a scale's coordinate may have either sign; see :mod:`.coordinates`."""
         return np.array([name != "prior_scale" for name in self.names])
 
     @classmethod

@@ -15,7 +15,7 @@ never differentiated. The second derivatives in ℓ are differences of the gradi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
@@ -84,7 +84,7 @@ class ShrinkageProblem:
     labels: Vector
     effects: Float64[np.ndarray, "n r"]
     sample_weight: Vector
-    likelihood: Likelihood = Gaussian()
+    likelihood: Likelihood = field(default_factory=Gaussian)
 
     @cached_property
     def scale_names(self) -> tuple[str, ...]:

@@ -6,9 +6,9 @@
     γ = γ̂ + G (w − ŵ) + C δ + L_γ z_γ                      the fixed effects given both
 
 V and e are eigenvectors and -values of what the labels say of the weights (precision), and p is
-e + 1/ρ̂² times their mode. Given ρ the weights have precision e + 1/ρ² and mean p/(e + 1/ρ²), so they
-follow ρ exactly as far as the labels leave them free: there is no funnel where these are silent and
-no stiffness where they are not. The coordinates c of the scales are those of
+e + 1/ρ̂² times their mode. Given ρ the weights have precision e + 1/ρ² and mean p/(e + 1/ρ²), so
+they follow ρ exactly as far as the labels leave them free: there is no funnel where these are
+silent and no stiffness where they are not. The coordinates c of the scales are those of
 :mod:`bagwise.inference.coordinates`; the sign of x means nothing.
 
 Laplace's approximation is the map of standard normals; NUTS corrects the density of z to the true
@@ -93,9 +93,7 @@ class Transport:
 
     def __call__(
         self, z: Float64[np.ndarray, "m j"]
-    ) -> tuple[
-        Float64[np.ndarray, "m q"], Float64[np.ndarray, "m r"], Float64[np.ndarray, "m k"]
-    ]:
+    ) -> tuple[Float64[np.ndarray, "m q"], Float64[np.ndarray, "m r"], Float64[np.ndarray, "m k"]]:
         """Return w, γ and the absolute scales |x| for rows z."""
         q, r = len(self.weights), len(self.effects)
         c = self.center + z[:, q + r :] @ self.scale_factor.T

@@ -1,0 +1,89 @@
+"""Draws from the posterior: of the weights, the fixed effects and the scales."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+
+from bagwise.inference.marginal_mode import MarginalMode
+from bagwise.inference.transport import Transport
+
+# Draws from the Gaussian of Laplace's approximation, in pairs that mirror each other: what is
+# linear in the parameters has no error from there being finitely many.
+LAPLACE_DRAWS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectories:
+    """How NUTS got its draws; arrays (chains, draws).
+
+    Attributes
+    ----------
+    diverging : whether the trajectory ran off
+    n_steps : its leapfrog steps
+    energy : Hamiltonian at its end
+    step_size : (chains,)
+    """
+
+    diverging: Bool[np.ndarray, "c s"]
+    n_steps: Int[np.ndarray, "c s"]
+    energy: Float64[np.ndarray, "c s"]
+    step_size: Float64[np.ndarray, " c"]
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Draws of the parameters, labels standardised; arrays (chains, draws, ...).
+
+    Attributes
+    ----------
+    w : (c, s, q), whitened weights;  gamma : (c, s, r), fixed effects
+    scales : σ ("noise"), η ("prior_scale") and ρ ("weight_var"), as far as they are free, (c, s)
+    trajectories : of NUTS, else None
+    """
+
+    w: Float64[np.ndarray, "c s q"]
+    gamma: Float64[np.ndarray, "c s r"]
+    scales: dict[str, Float64[np.ndarray, "c s"]]
+    trajectories: Trajectories | None = None
+
+    @classmethod
+    def at_mode(cls, mode: MarginalMode, names: tuple[str, ...]) -> Draws:
+        """Return the point estimate as a single draw."""
+        q, x = mode.n_weights, np.exp(mode.power * mode.phi)
+        scales = {name: np.full((1, 1), value) for name, value in zip(names, x, strict=True)}
+        return cls(mode.v[None, None, :q], mode.v[None, None, q:], scales)
+
+    @classmethod
+    def from_gaussian(
+        cls, transport: Transport, names: tuple[str, ...], rng: np.random.Generator
+    ) -> Draws:
+        """Return draws of Laplace's approximation, as one chain."""
+        z = rng.standard_normal((LAPLACE_DRAWS // 2, transport.size))
+        return cls.of(transport, names, np.concatenate([z, -z])[None])
+
+    @classmethod
+    def of(
+        cls,
+        transport: Transport,
+        names: tuple[str, ...],
+        z: Float64[np.ndarray, "c s j"],
+        trajectories: Trajectories | None = None,
+    ) -> Draws:
+        """Carry draws of z to the parameters."""
+        w, gamma, x = transport(z.reshape(-1, z.shape[2]))
+        shape = z.shape[:2]
+        scales = {name: column.reshape(shape) for name, column in zip(names, x.T, strict=True)}
+        return cls(w.reshape(*shape, -1), gamma.reshape(*shape, -1), scales, trajectories)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of chains and of draws in each."""
+        return self.w.shape[0], self.w.shape[1]
+
+    def scale(self, name: str, default: float) -> Float64[np.ndarray, " m"]:
+        """Return the draws of a scale, all chains in a row; the default if it is not free."""
+        n = self.shape[0] * self.shape[1]
+        return self.scales[name].ravel() if name in self.scales else np.full(n, default)

@@ -1,0 +1,108 @@
+"""Posterior head: draws of the weights and scales, and the predictions of each draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64
+from threadpoolctl import threadpool_limits
+
+from bagwise.embedding import BagStats
+from bagwise.heads import DrawMoments, Effects, ShrinkageHead, distinct_sizes, problem_of
+from bagwise.inference.draws import Draws
+from bagwise.inference.marginal_mode import find_marginal_mode
+from bagwise.inference.priors import Priors, ScalePriors
+from bagwise.inference.settings import NUTS
+from bagwise.inference.shrinkage_objective import LEAST_NOISE
+from bagwise.inference.transport import Transport
+from bagwise.mixture import SizeCurves
+from bagwise.shrinkage import OneBasis
+from bagwise.task import Task
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorHead:
+    """Posterior of the weights given that of the embedding, as draws: the full model.
+
+    Attributes
+    ----------
+    start : ShrinkageHead at which the search began; its basis is that of the draws
+    draws : Draws, labels standardised
+    priors : ScalePriors that were used
+    loss : −log evidence per bag, by Laplace
+    """
+
+    start: ShrinkageHead
+    draws: Draws
+    priors: ScalePriors
+    loss: float
+
+    @classmethod
+    def fit(
+        cls,
+        start: ShrinkageHead,
+        stats: BagStats,
+        task: Task,
+        *,
+        inference: NUTS | str,
+        priors: Priors,
+        rng: np.random.Generator,
+    ) -> PosteriorHead:
+        """Go from the point estimate to the posterior: at its mode, by Laplace or by NUTS."""
+        t = start.basis.project(stats.mean, start.prior_mean)
+        family = OneBasis(start.basis, start.prior_mean, t, shrinks=start.shrinks)
+        problem = problem_of(family, stats, task, start.likelihood)
+        resolved = ScalePriors.of(problem, priors)
+        with threadpool_limits(limits=1, user_api="blas"):  # as for any other head
+            mode = find_marginal_mode(problem, resolved, start.mode)
+            transport = Transport.of(mode)
+        if inference == "map":
+            draws = Draws.at_mode(mode, resolved.names)
+        elif inference == "laplace":
+            draws = Draws.from_gaussian(transport, resolved.names, rng)
+        else:
+            assert isinstance(inference, NUTS)
+            from bagwise.inference import density, nuts  # bring JAX, which nothing else needs
+
+            z, trajectories = nuts.sample(
+                start.likelihood.name,
+                density.prepare(problem, resolved, transport),
+                rng.standard_normal((inference.chains, transport.size)),
+                inference,
+                rng.integers(2**31, size=inference.chains).tolist(),
+            )
+            draws = Draws.of(transport, resolved.names, z, trajectories)
+        return cls(start, draws, resolved, mode.loss)
+
+    @property
+    def w(self) -> Float64[np.ndarray, "m q"]:
+        """Whitened weights, all chains in a row."""
+        return self.draws.w.reshape(-1, self.draws.w.shape[2])
+
+    @property
+    def gamma(self) -> Float64[np.ndarray, "m r"]:
+        """Fixed effects, all chains in a row."""
+        return self.draws.gamma.reshape(-1, self.draws.gamma.shape[2])
+
+    def moments(self, stats: BagStats, effects: Effects) -> DrawMoments:
+        """Predict from the posterior of each bag's embedding, under each draw."""
+        basis, eta = self.start.basis, self.draws.scale("prior_scale", 1.0)
+        t = basis.project(stats.mean, self.start.prior_mean)
+        sizes, size_of = distinct_sizes(stats.sizes, self.start.shrinks)
+        h = self.w @ basis.mean_map.T
+        spectrum = eta[:, None] * basis.spectrum
+        mean = self.gamma @ effects.T
+        for s, size in enumerate(sizes):
+            bags = np.flatnonzero(size_of == s)
+            mean[:, bags] += (size * eta[:, None] / (1.0 + size * spectrum) * h) @ t[bags].T
+        curves = SizeCurves((self.w @ basis.spread_map.T) ** 2, spectrum)
+        return DrawMoments(mean, self.noise_var, curves)
+
+    @property
+    def noise_var(self) -> Float64[np.ndarray, " m"]:
+        """Noise variance of each draw; of classes that of the link."""
+        fixed = self.start.likelihood.fixed_noise
+        if fixed is not None:
+            return np.full(len(self.w), fixed)
+        return self.draws.scale("noise", 0.0) ** 2 + LEAST_NOISE

@@ -1,0 +1,102 @@
+"""The density that NUTS samples, against a dense oracle and against the NumPy objective."""
+
+import jax
+import numpy as np
+import pytest
+
+from bagwise.inference import density
+from bagwise.inference.density import _blocks, potential, prepare
+from posterior_problems import UNIT, Bagged, alpha_of, approximation
+
+KINDS = ("gaussian", "probit", "logistic")
+
+
+def setup(kind, seed=0, **options):
+    bagged = Bagged.random(kind, seed, **options)
+    rng = np.random.default_rng(seed + 100)
+    labels = bagged.draw_labels(rng, *bagged.draw_prior(rng))
+    return bagged, labels, bagged.problem(labels)
+
+
+def minus_log_density(kind, data, z):
+    with jax.enable_x64(True):
+        return np.array([float(potential(kind, data, jax.numpy.asarray(row))) for row in z])
+
+
+def log_jacobian(transport, z, step=1e-6):
+    """Log |det ∂(α-free parameters)/∂z| of the map z ↦ (w, γ, x), by central differences."""
+    out = []
+    for row in z:
+        columns = []
+        for j in range(len(row)):
+            ahead, back = row.copy(), row.copy()
+            ahead[j] += step
+            back[j] -= step
+            # the sign of x is lost in absolute values; the slope is not, away from zero
+            after, before = (np.concatenate(transport(r[None]), axis=1) for r in (ahead, back))
+            columns.append((after - before)[0] / (2 * step))
+        out.append(np.linalg.slogdet(np.array(columns))[1])
+    return np.array(out)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("options", [{}, {"d": 3, "n_effects": 2}], ids=["small", "effects"])
+def test_density_of_z_is_the_dense_posterior_times_the_jacobian(kind, options):
+    bagged, labels, problem = setup(kind, **options)
+    resolved, _, transport = approximation(problem)
+    z = np.random.default_rng(1).normal(size=(6, transport.size))
+    w, gamma, x = transport(z)
+    scales = dict(zip(resolved.names, x.T, strict=True))
+    dense = bagged.log_posterior(labels, alpha_of(problem, w), gamma, scales)
+    dense += log_jacobian(transport, z)
+    ours = -minus_log_density(kind, prepare(problem, resolved, transport), z)
+    np.testing.assert_allclose(ours - ours[0], dense - dense[0], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "probit"])
+def test_blocks_of_few_sizes_do_not_change_the_density(kind, monkeypatch):
+    _, _, problem = setup(kind, n=40, sizes=range(1, 30))
+    resolved, _, transport = approximation(problem)
+    z = np.random.default_rng(1).normal(size=(3, transport.size))
+    several = minus_log_density(kind, prepare(problem, resolved, transport), z)
+    monkeypatch.setattr(density, "SIZES_PER_BLOCK", 1000)
+    one = minus_log_density(kind, prepare(problem, resolved, transport), z)
+    np.testing.assert_allclose(several, one, rtol=1e-12)
+
+
+def test_blocks_hold_every_bag_once_and_its_size():
+    rng = np.random.default_rng(0)
+    size_of = np.unique(rng.zipf(1.5, 2000).clip(max=400), return_inverse=True)[1]
+    rows, sizes = _blocks(size_of, int(size_of.max()) + 1)
+    held = rows[rows >= 0]
+    np.testing.assert_array_equal(np.sort(held), np.arange(2000))
+    for piece, block_sizes in zip(rows, sizes, strict=True):
+        assert set(size_of[piece[piece >= 0]]) <= set(block_sizes)
+    assert rows.size < 3 * 2000  # padding stays bounded
+
+
+def test_sample_weight_of_two_counts_a_bag_twice():
+    bagged, labels, problem = setup("gaussian")
+    twice = np.r_[0, np.arange(len(labels))]
+    again = Bagged(
+        bagged.mean[twice], bagged.sizes[twice], bagged.within_cov, bagged.gram,
+        bagged.effects[twice], "gaussian",
+    )  # fmt: skip
+    doubled = again.problem(labels[twice])
+    doubled.family.prior_mean[:] = problem.family.prior_mean
+    doubled.family._bags[:] = problem.family._bags[twice]
+    weighted = bagged.problem(labels, np.r_[2.0, np.ones(len(labels) - 1)])
+    resolved, _, transport = approximation(problem, UNIT)
+    z = np.random.default_rng(1).normal(size=(3, transport.size))
+    a, b = (
+        minus_log_density("gaussian", prepare(p, resolved, transport), z)
+        for p in (weighted, doubled)
+    )
+    np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_the_users_precision_is_left_alone():
+    _, _, problem = setup("gaussian")
+    resolved, _, transport = approximation(problem)
+    prepare(problem, resolved, transport)
+    assert jax.numpy.ones(1).dtype == np.float32
