@@ -197,7 +197,7 @@ class BagEstimator(BaseEstimator):
     def predict_stats(self, stats: BagStats, bags: Bags) -> Any:
         """Predict bags whose statistics are there already."""
 
-    def _moments(self, stats: BagStats, bags: Bags) -> Moments:
+    def _moments(self, stats: BagStats, bags: Bags) -> Moments | DrawMoments:
         return self.head_.moments(stats, self.effects_.design(bags.covariates, bags.n_bags))
 
 
@@ -218,7 +218,7 @@ class BagRegressor(RegressorMixin, BagEstimator):
         return self._prediction(self._moments(stats, bags), stats.sizes, bags)
 
     def _prediction(
-        self, moments: Moments, sizes: Float64[np.ndarray, " n"], bags: Bags
+        self, moments: Moments | DrawMoments, sizes: Float64[np.ndarray, " n"], bags: Bags
     ) -> Prediction:
         """Bring moments to the units of the label."""
         unit, mean = self.label_scale_, self.label_center_ + self.label_scale_ * moments.mean

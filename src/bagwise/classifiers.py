@@ -25,7 +25,7 @@ from bagwise.inference.priors import Priors
 from bagwise.inference.settings import NUTS
 from bagwise.kernels import Kernel
 from bagwise.likelihoods import ClassLikelihood, Logistic, Probit
-from bagwise.mixture import MixturePrediction, SizeCurves
+from bagwise.mixture import MixturePrediction
 from bagwise.posterior_model import PosteriorModel
 from bagwise.shrinkage import OneBasis
 from bagwise.shrinkage_model import COVARIANCE_FLOOR, ShrinkageModel
@@ -45,6 +45,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         return Task.of_classes(bags, y, sample_weight, self.class_weight)
 
     def _keep(self, bags: Bags, task: Task, embedding: Embedding, head: Head) -> Self:
+        assert task.classes is not None
         self.classes_ = task.classes
         return super()._keep(bags, task, embedding, head)
 
@@ -60,9 +61,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         """Predict bags whose statistics are there already."""
         moments = self._moments(stats, bags)
         if not isinstance(moments, DrawMoments):
-            curve = moments.size_curve
-            curves = SizeCurves(curve.loadings[None], curve.spectrum[None])
-            moments = DrawMoments(moments.mean[None], np.zeros(1), curves)
+            moments = DrawMoments.of_one(moments)
         latent = MixturePrediction(
             moments.mean,
             np.zeros(len(moments.mean)),

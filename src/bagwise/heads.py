@@ -62,6 +62,14 @@ class DrawMoments:
     noise: Float64[np.ndarray, " s"]
     curves: SizeCurves
 
+    @classmethod
+    def of_one(cls, moments: Moments) -> DrawMoments:
+        """Take a point estimate for the only draw."""
+        curve = moments.size_curve
+        assert curve is not None
+        curves = SizeCurves(curve.loadings[None], curve.spectrum[None])
+        return cls(moments.mean[None], np.array([moments.noise]), curves)
+
 
 class Head(Protocol):
     """A fitted head."""

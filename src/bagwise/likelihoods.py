@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float64
-from scipy.special import expit, log_ndtr, ndtr
+from scipy.special import erfcx, expit, log_ndtr, ndtr
 
 Vector = Float64[np.ndarray, " n"]
 
@@ -49,8 +49,15 @@ class Terms:
 class Likelihood(Protocol):
     """What the shrinkage model needs to know of its labels."""
 
-    name: str
-    fixed_noise: float | None
+    @property
+    def name(self) -> str:
+        """By which other modules know it."""
+        ...
+
+    @property
+    def fixed_noise(self) -> float | None:
+        """Part of ν that is not learnt, or None."""
+        ...
 
     def terms(self, y: Vector, mean: Vector, var: Vector) -> Terms:
         """Return −log p(y | ξ, ν) and its derivatives."""
@@ -113,9 +120,9 @@ class Probit:
         """
         root = np.sqrt(var)
         u = mean / root
-        log_phi = -0.5 * u**2 - LOG_ROOT_TWO_PI
-        ratio = np.exp(log_phi - log_ndtr(y * u))  # φ(u)/Φ(yu)
+        ratio = np.sqrt(2.0 / np.pi) / erfcx(-y * u / np.sqrt(2.0))  # φ(u)/Φ(yu)
         first, second = -y * ratio, ratio * (ratio + y * u)
+        log_phi = -0.5 * u**2 - LOG_ROOT_TWO_PI
         expected = np.exp(2.0 * log_phi - log_ndtr(u) - log_ndtr(-u))
         u_mean, u_var = 1.0 / root, -0.5 * u / var
         return Terms(

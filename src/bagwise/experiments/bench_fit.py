@@ -26,8 +26,9 @@ from bagwise.inference.shrinkage_objective import (
     Objective,
     ShrinkageProblem,
 )
-from bagwise.regressors import COVARIANCE_FLOOR, ShrinkageRegressor
+from bagwise.regressors import ShrinkageRegressor
 from bagwise.shrinkage import KernelPrior, with_floor
+from bagwise.shrinkage_model import COVARIANCE_FLOOR
 from bagwise.task import Task
 
 WEIGHT_VAR = 10.0

@@ -19,7 +19,7 @@ def to_arviz(draws: Mapping[str, np.ndarray], trajectories: Trajectories | None)
         raise BagwiseError.because(
             "ArviZ is not installed", "the extra arviz", "Run pip install 'bagwise[arviz]'."
         ) from error
-    groups = {"posterior": dict(draws)}
+    groups: dict[str, Any] = {"posterior": dict(draws)}
     if trajectories is not None:
         groups["sample_stats"] = {
             "diverging": trajectories.diverging,

@@ -39,6 +39,34 @@ MAX_RELATIVE_SD = 3.0
 MAX_LOG = 60.0
 
 
+class _GivenScales:
+    """J as a function of v alone; remembers the last v, for which optimisers ask thrice."""
+
+    def __init__(
+        self,
+        problem: ShrinkageProblem,
+        scales: Float64[np.ndarray, " k"],
+        precision: Float64[np.ndarray, " j"],
+    ) -> None:
+        self.problem, self.scales, self.precision = problem, scales, precision
+        self._last: tuple[np.ndarray, Evaluation] | None = None
+
+    def at(self, v: Float64[np.ndarray, " j"]) -> Evaluation:
+        if self._last is None or not np.array_equal(self._last[0], v):
+            theta = np.concatenate([v, self.scales])
+            self._last = v.copy(), likelihood_at(self.problem, theta)
+        return self._last[1]
+
+    def value(self, v: Float64[np.ndarray, " j"]) -> float:
+        return self.at(v).value + 0.5 * float(np.sum(self.precision * v**2))
+
+    def gradient(self, v: Float64[np.ndarray, " j"]) -> Float64[np.ndarray, " j"]:
+        return self.at(v).gradient[: len(v)] + self.precision * v
+
+    def hessian(self, v: Float64[np.ndarray, " j"]) -> Float64[np.ndarray, "j j"]:
+        return self.at(v).hessian[: len(v), : len(v)] + np.diag(self.precision)
+
+
 class ScalePosterior:
     """−log p(φ | y), up to a constant; remembers the last v̂ as the start of the next search."""
 
@@ -56,20 +84,13 @@ class ScalePosterior:
         return np.concatenate([np.full(self.n_weights, np.exp(-phi[-1])), effects])
 
     def weights_at(self, phi: Float64[np.ndarray, " k"]) -> Evaluation:
-        """Move to v̂(φ) and return J there, with derivatives in (v, scales)."""
-        precision, j = self.precision(phi), len(self.v)
-        last: list[tuple[np.ndarray, Evaluation]] = []
-
-        def at(v: Float64[np.ndarray, " j"]) -> Evaluation:
-            if not last or not np.array_equal(last[0][0], v):
-                last[:] = [(v.copy(), likelihood_at(self.problem, np.concatenate([v, phi[:-1]])))]
-            return last[0][1]
-
+        """Move to v̂(φ) and return minus the log likelihood there, with derivatives in all of θ."""
+        given = _GivenScales(self.problem, phi[:-1], self.precision(phi))
         found = minimize(
-            lambda v: at(v).value + 0.5 * float(np.sum(precision * v**2)),
+            given.value,
             self.v,
-            jac=lambda v: at(v).gradient[:j] + precision * v,
-            hess=lambda v: at(v).hessian[:j, :j] + np.diag(precision),
+            jac=given.gradient,
+            hess=given.hessian,
             method="trust-exact",
             options={
                 "gtol": GRADIENT_TOLERANCE * len(self.problem.labels),
@@ -77,7 +98,7 @@ class ScalePosterior:
             },
         )
         self.v = found.x
-        return at(found.x)
+        return given.at(found.x)
 
     def __call__(self, phi: Float64[np.ndarray, " k"]) -> float:
         """Evaluate at φ."""
@@ -175,7 +196,7 @@ def _coordinates(
     """Return the mode and the covariance of c."""
     priors = posterior.priors
 
-    def value(c: Float64[np.ndarray, " k"]) -> float:
+    def value(c: np.ndarray) -> float:
         u, log_slope = relative_scales(c, priors.folded)
         u = np.maximum(np.abs(u), LEAST_RELATIVE)
         log_jacobian = float(np.sum(log_slope - np.log(u)))

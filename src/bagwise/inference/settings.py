@@ -41,7 +41,8 @@ class NUTS:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least_value:
                 raise _wrong(name, value, f"a whole number of at least {least_value}")
-        if isinstance(self.target_accept, str) or not 0 < self.target_accept < 1:
+        accept: object = self.target_accept
+        if not isinstance(accept, float) or not 0 < accept < 1:
             raise _wrong("target_accept", self.target_accept, "a number between 0 and 1")
 
 

@@ -198,6 +198,21 @@ class Moments:
             )
         return slopes
 
+    def by_size(self, values: Vector) -> Float64[np.ndarray, " m"]:
+        """Return the weighted sum of a value over the bags of each size."""
+        weighted = self.problem.sample_weight * values
+        return np.bincount(self.problem.size_of, weighted, minlength=len(self.kappa))
+
+    def products(self, mean: Vector, cross: Vector, var: Vector) -> Float64[np.ndarray, "k k"]:
+        """Return Σ_i weight_i of the products of first derivatives, with these coefficients."""
+        weight, of = self.problem.sample_weight, self.problem.size_of
+        total = (self.d_mean * (weight * mean)[:, None]).T @ self.d_mean
+        total += (self.d_var * self.by_size(var)[:, None]).T @ self.d_var
+        if cross.any():
+            crossed = (self.d_mean * (weight * cross)[:, None]).T @ self.d_var[of]
+            total += crossed + crossed.T
+        return total
+
     def curvature(self, by_mean: Vector, by_var: Float64[np.ndarray, " m"]) -> np.ndarray:
         """Return Σ_i by_mean_i ∂²ξ_i + Σ_s by_var_s ∂²ν_s, (k, k), without the terms of ℓ."""
         q, _ = self.columns
@@ -237,29 +252,14 @@ class Moments:
 def likelihood_at(problem: ShrinkageProblem, theta: Float64[np.ndarray, " k"]) -> Evaluation:
     """Return −Σ_i weight_i log p(y_i | ξ_i, ν_i) at θ, with its derivatives."""
     at = Moments(problem, theta)
-    of, m, weight = problem.size_of, len(problem.sizes), problem.sample_weight
-    terms = problem.likelihood.terms(problem.labels, at.mean, at.var[of])
-
-    def by_size(values: Vector) -> Float64[np.ndarray, " m"]:
-        return np.bincount(of, weight * values, minlength=m)
-
-    def crossed(values: Vector) -> Float64[np.ndarray, "k k"]:
-        if not values.any():
-            return np.zeros((len(theta), len(theta)))
-        product = (at.d_mean * (weight * values)[:, None]).T @ at.d_var[of]
-        return product + product.T
-
-    def curved(mean: Vector, cross: Vector, var: Vector) -> Float64[np.ndarray, "k k"]:
-        straight = (at.d_mean * (weight * mean)[:, None]).T @ at.d_mean
-        return straight + crossed(cross) + (at.d_var * by_size(var)[:, None]).T @ at.d_var
-
-    by_mean, by_var = weight * terms.by_mean, by_size(terms.by_var)
-    bent = at.curvature(by_mean, by_var)
+    terms = problem.likelihood.terms(problem.labels, at.mean, at.var[problem.size_of])
+    by_mean, by_var = problem.sample_weight * terms.by_mean, at.by_size(terms.by_var)
+    observed = at.products(terms.mean_mean, terms.mean_var, terms.var_var)
     return Evaluation(
-        value=float(weight @ terms.value),
+        value=float(problem.sample_weight @ terms.value),
         gradient=at.d_mean.T @ by_mean + at.d_var.T @ by_var,
-        hessian=curved(terms.mean_mean, terms.mean_var, terms.var_var) + bent,
-        fisher=curved(terms.fisher_mean, terms.fisher_cross, terms.fisher_var),
+        hessian=observed + at.curvature(by_mean, by_var),
+        fisher=at.products(terms.fisher_mean, terms.fisher_cross, terms.fisher_var),
     )
 
 
