@@ -1,4 +1,4 @@
-"""Small problems of the full model, and an oracle for them: dense matrices, one bag at a time."""
+"""Small problems of the full model, and an oracle for them: the paper's formulas, dense."""
 
 from dataclasses import dataclass
 
@@ -80,15 +80,15 @@ class Bagged:
         center = self.mean.mean(axis=0)
         means = np.empty((len(alpha), len(self.mean)))
         variances = np.zeros_like(means)
-        for i, (mean, size) in enumerate(zip(self.mean, self.sizes, strict=True)):
-            if not self.shrinks:
-                means[:, i] = alpha @ (mean - center)
-                continue
-            R = eta[:, None, None] * self.gram
+        if not self.shrinks:
+            return alpha @ (self.mean - center).T + gamma @ self.effects.T, variances
+        R = eta[:, None, None] * self.gram
+        for size in np.unique(self.sizes):
+            bags = self.sizes == size
             solved = np.linalg.solve(R + self.within_cov / size, R)  # (R + Σ/N)^-1 R
-            means[:, i] = np.einsum("sa,sba,b->s", alpha, solved, mean - center)
+            means[:, bags] = np.einsum("sa,sba->sb", alpha, solved) @ (self.mean[bags] - center).T
             cov = R - R @ solved
-            variances[:, i] = np.einsum("sa,sab,sb->s", alpha, cov, alpha)
+            variances[:, bags] = np.einsum("sa,sab,sb->s", alpha, cov, alpha)[:, None]
         return means + gamma @ self.effects.T, variances
 
     def log_likelihood(self, labels, alpha, gamma, scales):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float64
@@ -54,8 +54,11 @@ class PosteriorHead:
         family = OneBasis(start.basis, start.prior_mean, t, shrinks=start.shrinks)
         problem = problem_of(family, stats, task, start.likelihood)
         resolved = ScalePriors.of(problem, priors)
+        begin = start.mode
+        if start.length is not None:  # which stays there
+            begin = replace(begin, theta=begin.theta[:-1])
         with threadpool_limits(limits=1, user_api="blas"):  # as for any other head
-            mode = find_marginal_mode(problem, resolved, start.mode)
+            mode = find_marginal_mode(problem, resolved, begin)
             transport = Transport.of(mode)
         if inference == "map":
             draws = Draws.at_mode(mode, resolved.names)

@@ -2,9 +2,11 @@
 
     x = x̂ u(c),   u(0) = u'(0) = 1
 
-The priors of x are normals folded at zero. σ² and ρ² are smooth in x, so the density simply goes on
-beyond zero: u = 1 + c, of either sign ("folded"). The posterior of η may have a wall near zero,
-where all bags are shrunk to one, and must not cross it: u is a softplus of c, linear above.
+The priors of x are normals folded at zero. σ² is smooth in x, so the density simply goes on beyond
+zero: u = 1 + c, of either sign ("folded"). The posteriors of η and ρ may have a wall at zero, where
+all bags are shrunk to one or all weights vanish, and must not cross it. There x is a multiple of
+log(1 + e^a), with a linear in c: like an exponential far below the scale of the prior, where its
+size is unknown, and linear above, where the prior ends it.
 """
 
 from __future__ import annotations
@@ -15,20 +17,33 @@ from jaxtyping import Bool, Float64
 # Relative scales below this are not told from zero.
 LEAST_RELATIVE = 1e-3
 
-LOG_2 = float(np.log(2.0))
+
+def bend_of(
+    scales: Float64[np.ndarray, " k"], prior: Float64[np.ndarray, " k"]
+) -> Float64[np.ndarray, " k"]:
+    """Return a at the mode, where log(1 + e^a) is the mode over the scale of the prior.
+
+    Examples
+    --------
+    >>> bend_of(np.array([1e-3, 1.0, 100.0]), np.ones(3)).round(2)
+    array([ -6.91,   0.54, 100.  ])
+    """
+    ratio = scales / prior
+    return ratio + np.log(-np.expm1(-ratio))
 
 
 def relative_scales(
-    c: Float64[np.ndarray, "*m k"], folded: Bool[np.ndarray, " k"]
+    c: Float64[np.ndarray, "*m k"], folded: Bool[np.ndarray, " k"], bend: Float64[np.ndarray, " k"]
 ) -> tuple[Float64[np.ndarray, "*m k"], Float64[np.ndarray, "*m k"]]:
     """Return u(c) and log u'(c).
 
     Examples
     --------
-    >>> u, _ = relative_scales(np.array([-2.0, -2.0]), np.array([True, False]))
+    >>> u, _ = relative_scales(np.full(3, -2.0), np.array([True, False, False]), np.zeros(3))
     >>> u.round(2)
-    array([-1.  ,  0.09])
+    array([-1.  ,  0.09,  0.09])
     """
-    along = 2.0 * LOG_2 * c
-    u = np.where(folded, 1.0 + c, np.logaddexp(0.0, along) / LOG_2)
-    return u, np.where(folded, 0.0, LOG_2 - np.logaddexp(0.0, -along))
+    middle = np.logaddexp(0.0, bend)
+    a = bend + middle * (1.0 + np.exp(-bend)) * c
+    u = np.where(folded, 1.0 + c, np.logaddexp(0.0, a) / middle)
+    return u, np.where(folded, 0.0, np.logaddexp(0.0, -bend) - np.logaddexp(0.0, -a))

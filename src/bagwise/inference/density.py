@@ -19,7 +19,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr
 
-from bagwise.inference.coordinates import LOG_2
 from bagwise.inference.priors import ScalePriors
 from bagwise.inference.shrinkage_objective import LEAST_NOISE, ShrinkageProblem
 from bagwise.inference.transport import Transport
@@ -91,9 +90,10 @@ def transported(
     m = data["transport"]
     q, r = m["weights"].shape[0], m["effects"].shape[0]
     c = m["center"] + m["scale_factor"] @ z[q + r :]
-    along = 2.0 * LOG_2 * c
-    relative = jnp.where(m["folded"], 1.0 + c, jnp.logaddexp(0.0, along) / LOG_2)
-    log_slope = jnp.where(m["folded"], 0.0, -jnp.logaddexp(0.0, -along))
+    middle = jnp.logaddexp(0.0, m["bend"])
+    a = m["bend"] + middle * (1.0 + jnp.exp(-m["bend"])) * c
+    relative = jnp.where(m["folded"], 1.0 + c, jnp.logaddexp(0.0, a) / middle)
+    log_slope = jnp.where(m["folded"], 0.0, -jnp.logaddexp(0.0, -a))
     x, away = m["scales"] * relative, (relative - 1.0) / m["power"]
     rho = x[-1]
     held = 1.0 + m["determined"] * rho**2

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float64
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from bagwise.inference.coordinates import LEAST_RELATIVE, relative_scales
+from bagwise.inference.coordinates import LEAST_RELATIVE, bend_of, relative_scales
 from bagwise.inference.posterior_mode import GRADIENT_TOLERANCE, MAX_STEPS, Mode
 from bagwise.inference.priors import ScalePriors
 from bagwise.inference.shrinkage_objective import Evaluation, ShrinkageProblem, likelihood_at
@@ -136,7 +136,7 @@ class MarginalMode:
     hessian : (j, j), of −log p(v | φ̂, y), prior included
     cross : (j, k), derivative of its gradient in φ
     power : (k,), with x = exp(power φ)
-    folded : (k,), which scales have coordinates of either sign
+    folded, bend : (k,), which say what the coordinates of each scale are
     center, scale_cov : (k,) and (k, k), mode and covariance of the coordinates c
     loss : −log evidence per bag, up to a constant that depends on the labels only
     """
@@ -148,6 +148,7 @@ class MarginalMode:
     cross: Float64[np.ndarray, "j k"]
     power: Float64[np.ndarray, " k"]
     folded: Bool[np.ndarray, " k"]
+    bend: Float64[np.ndarray, " k"]
     center: Float64[np.ndarray, " k"]
     scale_cov: Float64[np.ndarray, "k k"]
     loss: float
@@ -184,6 +185,7 @@ def find_marginal_mode(problem: ShrinkageProblem, priors: ScalePriors, start: Mo
         cross=np.column_stack([at.hessian[:j, j:], by_weight_var]),
         power=priors.power,
         folded=priors.folded,
+        bend=bend_of(np.exp(priors.power * found.x), priors.scale),
         center=center,
         scale_cov=scale_cov,
         loss=value / len(problem.labels),
@@ -195,9 +197,10 @@ def _coordinates(
 ) -> tuple[Float64[np.ndarray, " k"], Float64[np.ndarray, "k k"]]:
     """Return the mode and the covariance of c."""
     priors = posterior.priors
+    bend = bend_of(np.exp(priors.power * phi), priors.scale)
 
     def value(c: np.ndarray) -> float:
-        u, log_slope = relative_scales(c, priors.folded)
+        u, log_slope = relative_scales(c, priors.folded, bend)
         u = np.maximum(np.abs(u), LEAST_RELATIVE)
         log_jacobian = float(np.sum(log_slope - np.log(u)))
         return posterior(phi + np.log(u) / priors.power) - log_jacobian

@@ -81,7 +81,7 @@ class ScalePriors:
     @property
     def folded(self) -> Bool[np.ndarray, " k"]:
         """Whether a scale's coordinate may have either sign; see :mod:`.coordinates`."""
-        return np.array([name != "prior_scale" for name in self.names])
+        return np.array([name == "noise" for name in self.names])
 
     @classmethod
     def of(cls, problem: ShrinkageProblem, priors: Priors) -> ScalePriors:

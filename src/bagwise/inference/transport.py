@@ -38,7 +38,7 @@ class Transport:
     effects : (r,), γ̂;  effect_gain : (r, q), G;  effect_slope : (r, k), C
     effect_factor : (r, r), L_γ
     scales : (k,), x̂;  power : (k,)
-    folded : (k,);  center : (k,), c̄;  scale_factor : (k, k), L_c
+    folded, bend : (k,);  center : (k,), c̄;  scale_factor : (k, k), L_c
     """
 
     rotation: Float64[np.ndarray, "q q"]
@@ -53,6 +53,7 @@ class Transport:
     scales: Float64[np.ndarray, " k"]
     power: Float64[np.ndarray, " k"]
     folded: Bool[np.ndarray, " k"]
+    bend: Float64[np.ndarray, " k"]
     center: Float64[np.ndarray, " k"]
     scale_factor: Float64[np.ndarray, "k k"]
 
@@ -82,6 +83,7 @@ class Transport:
             scales=np.exp(mode.power * mode.phi),
             power=mode.power,
             folded=mode.folded,
+            bend=mode.bend,
             center=mode.center,
             scale_factor=np.linalg.cholesky(mode.scale_cov),
         )
@@ -97,7 +99,7 @@ class Transport:
         """Return w, γ and the absolute scales |x| for rows z."""
         q, r = len(self.weights), len(self.effects)
         c = self.center + z[:, q + r :] @ self.scale_factor.T
-        relative, _ = relative_scales(c, self.folded)
+        relative, _ = relative_scales(c, self.folded, self.bend)
         x, away = self.scales * relative, (relative - 1.0) / self.power
         rho = x[:, -1:]
         held = 1.0 + self.determined * rho**2
