@@ -10,11 +10,13 @@ from sklearn.base import clone
 from bagwise import (
     Bags,
     BayesianLinearRegressor,
+    BDRRegressor,
     FrequentistShrinkageRegressor,
     MeanEmbeddingRidge,
     RBFNetworkRegressor,
     ShrinkageRegressor,
 )
+from bagwise.inference import NUTS
 from bagwise.kernels import Matern
 
 SMALL = {"n_landmarks": 8, "bandwidth_scale": 1.0}
@@ -27,6 +29,7 @@ CORE = {
     "frequentist": FrequentistShrinkageRegressor(**SMALL, prior_scale=1.0),
     "shrinkage": ShrinkageRegressor(**SMALL),
     "shrinkage-convolved": ShrinkageRegressor(**GIVEN, prior="convolved"),
+    "bdr-laplace": BDRRegressor(**SMALL, inference="laplace"),
     "embedding-linear": MeanEmbeddingRidge(),
     "embedding-gaussian": MeanEmbeddingRidge(second_level="gaussian"),
 }
@@ -40,12 +43,24 @@ MODELS = CORE | {
     "shrinkage-additive": ShrinkageRegressor(**GIVEN, kernel="additive-rbf"),
     "shrinkage-linear": ShrinkageRegressor(**GIVEN, kernel="linear"),
     "shrinkage-matern": ShrinkageRegressor(**GIVEN, kernel=Matern(smoothness=2.5)),
+    "bdr-map": BDRRegressor(**SMALL, inference="map"),
+    "bdr-convolved": BDRRegressor(**SMALL, inference="laplace", prior="convolved"),
     "embedding-matern": MeanEmbeddingRidge(kernel="matern32"),
+}
+SAMPLED = {  # once for all tests: the sampler compiles for seconds
+    "bdr-nuts": BDRRegressor(
+        **SMALL, inference=NUTS(chains=2, draws=40, warmup=120, progress=False)
+    ),
 }
 CLASSES = sorted({type(model) for model in MODELS.values()}, key=lambda cls: cls.__name__)
 
+few_draws = pytest.mark.filterwarnings("ignore:the draws should not be trusted yet")
+SAMPLED_NAMES = [pytest.param(name, marks=few_draws) for name in SAMPLED]
+
 every_model = pytest.mark.parametrize("name", MODELS)
+every_fitted = pytest.mark.parametrize("name", [*MODELS, *SAMPLED_NAMES])  # needs only `fitted`
 core_model = pytest.mark.parametrize("name", CORE)  # where a test fits many times
+core_or_sampled = pytest.mark.parametrize("name", [*CORE, *SAMPLED_NAMES])
 every_class = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 
 
@@ -65,7 +80,7 @@ NEW = Bags.from_list(NEW_ARRAYS)
 
 
 def unfitted(name):
-    return clone(MODELS[name])
+    return clone((MODELS | SAMPLED)[name])
 
 
 @cache
@@ -74,8 +89,21 @@ def fitted(name):
     return unfitted(name).fit(BAGS, Y)
 
 
+def quick(cls, **params):
+    """Model with default parameters but these, and without the minutes of a sampler."""
+    return cls(**({"inference": "laplace"} if cls is BDRRegressor else {}), **params)
+
+
 def is_shrinkage(name):
-    return isinstance(MODELS[name], ShrinkageRegressor)
+    return isinstance(unfitted(name), ShrinkageRegressor | BDRRegressor)
+
+
+def knows_its_weights(name):
+    """Whether predictions say how unsure the weights are."""
+    model = unfitted(name)
+    if isinstance(model, BDRRegressor):
+        return model.inference != "map"
+    return isinstance(model, BayesianLinearRegressor)
 
 
 def assert_same_prediction(a, b):

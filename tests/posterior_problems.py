@@ -141,7 +141,7 @@ def approximation(problem, priors=UNIT):
     """Scale priors, marginal mode and transport of a problem."""
     resolved = ScalePriors.of(problem, priors)
     mode = find_marginal_mode(problem, resolved, find_mode(problem, 1.0))
-    return resolved, mode, Transport.of(mode)
+    return resolved, mode, Transport.of(problem, mode)
 
 
 def alpha_of(problem, w):

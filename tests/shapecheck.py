@@ -44,7 +44,9 @@ def checked(function: Callable) -> Callable:
 
 
 def _check(value: Any, hint: Any) -> None:
-    plain = hint in (float, int, str) or (isinstance(hint, type) and issubclass(hint, AbstractArray))
+    plain = hint in (float, int, str) or (
+        isinstance(hint, type) and issubclass(hint, AbstractArray)
+    )
     if not (plain and isinstance(value, hint)):
         check_type(value, hint)
 

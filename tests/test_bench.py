@@ -20,16 +20,17 @@ def test_quick_run_prints_and_writes_every_section(tmp_path, capsys):
     printed = capsys.readouterr().out
     for title in (
         "1. Shrinkage fit",
-        "2. Features and pooling",
-        "3a. Points",
-        "3b. Bags",
-        "3c. Landmarks",
-        "4. A fresh process",
+        "2. Posterior draws",
+        "3. Features and pooling",
+        "4a. Points",
+        "4b. Bags",
+        "4c. Landmarks",
+        "5. A fresh process",
         "targets met",
     ):
         assert title in printed
     sections = json.loads(out.read_text())["sections"]
-    assert len(sections) == 6
+    assert len(sections) == 7
     assert all(line["value"] is not None for section in sections for line in section["lines"])
 
 

@@ -23,12 +23,14 @@ from sklearn.preprocessing import StandardScaler
 from bagwise import (
     Bags,
     BayesianLinearRegressor,
+    BDRRegressor,
     FrequentistShrinkageRegressor,
     MeanEmbeddingRidge,
     PointwiseTransformer,
     RBFNetworkRegressor,
     ShrinkageRegressor,
 )
+from bagwise.inference import Priors
 from contract_models import (
     ARRAYS,
     BAGS,
@@ -40,7 +42,9 @@ from contract_models import (
     Y,
     assert_same_prediction,
     core_model,
+    core_or_sampled,
     every_class,
+    every_fitted,
     every_model,
     fitted,
     make_data,
@@ -53,6 +57,7 @@ from contract_models import (
 @every_class
 def test_init_only_stores(cls):
     odd = {"n_landmarks": -3, "standardize": False, "covariance_floor": -1.5, "second_scale": -1.5}
+    odd["priors"] = Priors(noise=1e9)
     values = {
         name: odd.get(name, object() if parameter.annotation in ("Any", Any) else "no such word")
         for name, parameter in inspect.signature(cls).parameters.items()
@@ -71,7 +76,7 @@ def test_at_most_ten_parameters_and_all_by_name(cls):
     assert {parameter.kind for parameter in parameters} == {inspect.Parameter.KEYWORD_ONLY}
 
 
-@every_model
+@every_fitted
 def test_clone_has_the_same_parameters_and_is_not_fitted(name):
     twin = clone(fitted(name))
     assert twin.get_params() == fitted(name).get_params()
@@ -79,7 +84,7 @@ def test_clone_has_the_same_parameters_and_is_not_fitted(name):
     assert repr(twin) == repr(fitted(name))
 
 
-@every_model
+@every_fitted
 def test_get_and_set_params_round_trip(name):
     model = unfitted(name)
     params = model.get_params()
@@ -103,7 +108,7 @@ def test_fit_returns_self_and_leaves_parameters_alone(name):
     assert all(vars(model)[param] is value for param, value in before.items())
 
 
-@every_model
+@every_fitted
 def test_learnt_names_end_in_an_underscore(name):
     model = fitted(name)
     learnt = set(vars(model)) - set(model.get_params())
@@ -113,7 +118,7 @@ def test_learnt_names_end_in_an_underscore(name):
 # ---- scikit-learn's tools -----------------------------------------------------------------------
 
 
-@every_model
+@every_fitted
 def test_is_a_regressor(name):
     assert is_regressor(unfitted(name))
 
@@ -147,6 +152,7 @@ GRIDS = {
     BayesianLinearRegressor: {"weight_var": [10.0, 1e-9]},
     FrequentistShrinkageRegressor: {"penalty": [1e-3, 1e6]},
     ShrinkageRegressor: {"weight_var": [10.0, 1e-9]},
+    BDRRegressor: {"n_landmarks": [8, 1]},
     MeanEmbeddingRidge: {"penalty": [1e-3, 1e6]},
 }
 
@@ -189,7 +195,7 @@ def test_cross_validation_passes_sample_weight(name):
     assert np.isfinite(cross_val_score(unfitted(name), BAGS, Y, **options)).all()
 
 
-@every_model
+@every_fitted
 def test_all_forms_of_bags_give_the_same(name):
     groups = np.repeat(np.arange(NEW.n_bags), NEW.sizes)
     objects = np.empty(NEW.n_bags, dtype=object)
@@ -210,13 +216,13 @@ def test_labels_may_be_lists_integers_or_a_column(name):
 # ---- fit is a function of its arguments ---------------------------------------------------------
 
 
-@every_model
+@every_fitted
 def test_pickling_keeps_every_bit(name):
     twin = pickle.loads(pickle.dumps(fitted(name)))
     assert_same_prediction(twin.predict_dist(NEW), fitted(name).predict_dist(NEW))
 
 
-@core_model
+@core_or_sampled
 def test_fitting_twice_is_fitting_once(name):
     once = unfitted(name).fit(BAGS, Y)
     first = once.predict_dist(NEW)

@@ -4,13 +4,13 @@ from functools import cache
 
 import numpy as np
 import pytest
-from posterior_problems import UNIT, Bagged, alpha_of, approximation
 from scipy import stats
 
 from bagwise.inference.density import prepare
 from bagwise.inference.draws import Draws
 from bagwise.inference.nuts import sample
 from bagwise.inference.settings import NUTS
+from posterior_problems import UNIT, Bagged, alpha_of, approximation
 
 SETTINGS = NUTS(chains=4, draws=1500, warmup=300, progress=False)
 

@@ -54,14 +54,14 @@ def check_classes(y: Any, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
     >>> check_classes(["no", "yes", "no"], bags)
     (array(['no', 'yes'], dtype='<U3'), array([False,  True, False]))
     """
-    labels = _one_per_bag(np.asarray(y), bags)
+    labels = _one_per_bag(_as_given(y), bags)
     if labels.dtype.kind == "c" or labels.dtype.names is not None:
         raise InvalidLabelsError.because(
             f"the labels have dtype {labels.dtype}",
             "two classes",
             "Give numbers, strings or booleans.",
         )
-    bad = np.flatnonzero([label is None or label != label for label in labels.tolist()])
+    bad = np.flatnonzero([_is_missing(label) for label in labels.tolist()])
     if len(bad):
         raise InvalidLabelsError.because(
             f"the label of bag {show(bags.ids[bad[0]])} (position {bad[0]}) is {labels[bad[0]]}",
@@ -79,7 +79,7 @@ def check_classes(y: Any, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
         ) from error
     if len(classes) == 1:
         raise InvalidLabelsError.because(
-            f"all {bags.n_bags} bags have the label {classes[0]!r}",
+            f"all {bags.n_bags} bags have the label {show(classes[0])}",
             "two classes",
             "There is nothing to learn; give bags of the other class too.",
         )
@@ -93,6 +93,28 @@ def check_classes(y: Any, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
             f"there are {len(classes)} classes: {shown}{dots}", "two", remedy
         )
     return classes, labels == classes[1]
+
+
+def _as_given(y: Any) -> np.ndarray:
+    """Return labels as an array, but make no strings of what else is among strings.
+
+    Examples
+    --------
+    >>> _as_given(["a", np.nan])
+    array(['a', nan], dtype=object)
+    """
+    labels = np.asarray(y)
+    if labels.dtype.kind in "US" and not isinstance(y, np.ndarray):
+        given = np.asarray(y, dtype=object)
+        if not all(isinstance(label, str | bytes) for label in given.flat):
+            return given
+    return labels
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, or not equal to itself; of pandas' NA it is not known if it is."""
+    same = label == label
+    return label is None or not isinstance(same, bool | np.bool_) or not same
 
 
 def _one_per_bag(labels: np.ndarray, bags: Bags) -> np.ndarray:

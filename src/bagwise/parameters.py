@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from bagwise.exceptions import BagwiseError
+from bagwise.validation import is_positive
 
 
 def positive(name: str, value: Any) -> float:
     """Return a parameter as a float, or raise unless it is a finite number > 0."""
-    if isinstance(value, bool | str) or not np.isscalar(value) or not 0 < value < np.inf:  # type: ignore[operator]
+    if not is_positive(value):
         raise wrong(name, value, "a finite number > 0")
-    return float(value)  # type: ignore[arg-type]
+    return float(value)
 
 
 def choice(name: str, value: Any, options: tuple[str, ...]) -> str:

@@ -21,6 +21,10 @@ from bagwise.shrinkage import OneBasis
 from bagwise.task import Task
 
 
+# Draws that a prediction averages over; more would take memory and change nothing.
+MAX_COMPONENTS = 2000
+
+
 @dataclass(frozen=True, eq=False)
 class PosteriorHead:
     """Posterior of the weights given that of the embedding, as draws: the full model.
@@ -59,7 +63,7 @@ class PosteriorHead:
             begin = replace(begin, theta=begin.theta[:-1])
         with threadpool_limits(limits=1, user_api="blas"):  # as for any other head
             mode = find_marginal_mode(problem, resolved, begin)
-            transport = Transport.of(mode)
+            transport = Transport.of(problem, mode)
         if inference == "map":
             draws = Draws.at_mode(mode, resolved.names)
         elif inference == "laplace":
@@ -78,34 +82,29 @@ class PosteriorHead:
             draws = Draws.of(transport, resolved.names, z, trajectories)
         return cls(start, draws, resolved, mode.loss)
 
-    @property
-    def w(self) -> Float64[np.ndarray, "m q"]:
-        """Whitened weights, all chains in a row."""
-        return self.draws.w.reshape(-1, self.draws.w.shape[2])
-
-    @property
-    def gamma(self) -> Float64[np.ndarray, "m r"]:
-        """Fixed effects, all chains in a row."""
-        return self.draws.gamma.reshape(-1, self.draws.gamma.shape[2])
-
     def moments(self, stats: BagStats, effects: Effects) -> DrawMoments:
-        """Predict from the posterior of each bag's embedding, under each draw."""
-        basis, eta = self.start.basis, self.draws.scale("prior_scale", 1.0)
+        """Predict from the posterior of each bag's embedding, under each of some draws."""
+        basis, draws = self.start.basis, self.draws.thinned(MAX_COMPONENTS)
+        w, gamma = (part.reshape(-1, part.shape[2]) for part in (draws.w, draws.gamma))
+        eta = draws.scale("prior_scale", 1.0)
         t = basis.project(stats.mean, self.start.prior_mean)
         sizes, size_of = distinct_sizes(stats.sizes, self.start.shrinks)
-        h = self.w @ basis.mean_map.T
+        h = w @ basis.mean_map.T
         spectrum = eta[:, None] * basis.spectrum
-        mean = self.gamma @ effects.T
+        mean = gamma @ effects.T
         for s, size in enumerate(sizes):
             bags = np.flatnonzero(size_of == s)
             mean[:, bags] += (size * eta[:, None] / (1.0 + size * spectrum) * h) @ t[bags].T
-        curves = SizeCurves((self.w @ basis.spread_map.T) ** 2, spectrum)
-        return DrawMoments(mean, self.noise_var, curves)
+        curves = SizeCurves((w @ basis.spread_map.T) ** 2, spectrum)
+        return DrawMoments(mean, self._noise_var(draws), curves)
 
     @property
-    def noise_var(self) -> Float64[np.ndarray, " m"]:
-        """Noise variance of each draw; of classes that of the link."""
+    def noise_var(self) -> float:
+        """Posterior mean of the noise variance; of classes that of the link."""
+        return float(self._noise_var(self.draws).mean())
+
+    def _noise_var(self, draws: Draws) -> Float64[np.ndarray, " m"]:
         fixed = self.start.likelihood.fixed_noise
         if fixed is not None:
-            return np.full(len(self.w), fixed)
-        return self.draws.scale("noise", 0.0) ** 2 + LEAST_NOISE
+            return np.full(draws.shape[0] * draws.shape[1], fixed)
+        return draws.scale("noise", 0.0) ** 2 + LEAST_NOISE

@@ -112,7 +112,7 @@ class PosteriorModel(BagEstimator):
     @property
     def noise_var_(self) -> float:
         """Posterior mean of the noise variance σ², in squared units of the label."""
-        return float(np.mean(self.head_.noise_var)) * self.label_scale_**2
+        return self.head_.noise_var * self.label_scale_**2
 
     @property
     def prior_scale_(self) -> float:

@@ -295,8 +295,8 @@ class BDRRegressor(PosteriorModel, ShrinkageModel, BagRegressor):
     Parameters
     ----------
     inference : "nuts", "laplace", "map" or NUTS
-        How the posterior is found: sampled by NUTS with 4 chains of 500 draws (settings:
-        ``bagwise.inference.NUTS(draws=1000, progress=False)``); a Gaussian around its mode, in
+        How the posterior is found: sampled by NUTS with 4 chains of 1,000 draws (settings:
+        ``bagwise.inference.NUTS(draws=2000, progress=False)``); a Gaussian around its mode, in
         about a second; or the mode alone, which leaves out the uncertainty of the weights. The mode
         is that of the scales with the weights integrated out, then of the weights.
     priors : bagwise.inference.Priors, optional

@@ -10,8 +10,10 @@ from jaxtyping import Bool, Float64
 
 from bagwise.bags import Bags
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
+from bagwise.grouping import show
 from bagwise.inference.effects import FixedEffects
 from bagwise.matching import check_classes, check_labels
+from bagwise.validation import is_positive
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +77,7 @@ class Task:
         for k in (0, 1):
             if not weights[second == k].any():
                 raise InvalidLabelsError.because(
-                    f"all bags of class {classes[k]!r} have weight 0",
+                    f"all bags of class {show(classes[k])} have weight 0",
                     "a positive weight in both classes",
                     "Check sample_weight and class_weight.",
                 )
@@ -131,14 +133,14 @@ def _class_weight(
         raise InvalidLabelsError.because(
             f"class_weight is {class_weight!r}",
             f'None, "balanced" or weights of the classes {classes.tolist()}',
-            f"For example {{{classes[0]!r}: 1.0, {classes[1]!r}: 2.0}}.",
+            f"For example {{{show(classes[0])}: 1.0, {show(classes[1])}: 2.0}}.",
         )
-    values = np.array([class_weight.get(label, 1.0) for label in known], dtype=np.float64)
-    if not (np.isfinite(values) & (values > 0)).all():
+    values = [class_weight.get(label, 1.0) for label in known]
+    if not all(is_positive(value) for value in values):
         raise InvalidLabelsError.because(
             f"class_weight is {class_weight!r}", "finite weights > 0", "Leave it out for 1."
         )
-    return values
+    return np.array(values, dtype=np.float64)
 
 
 def _sample_weight(sample_weight: Any, bags: Bags) -> Float64[np.ndarray, " n"]:

@@ -1,4 +1,4 @@
-"""Validation of plain arrays: points, weights, covariates and column names of bags."""
+"""Validation of plain numbers and arrays: points, weights, covariates and names of columns."""
 
 from __future__ import annotations
 
@@ -14,6 +14,19 @@ from bagwise.grouping import locate, no_bags, show
 CHUNK_NUMBERS = 2**20
 
 Names = tuple[str, ...] | None
+
+
+def is_positive(value: Any) -> bool:
+    """Whether a value is a finite real number > 0, of Python or NumPy, and no truth value.
+
+    Examples
+    --------
+    >>> [is_positive(value) for value in (2, np.float32(0.5), 0.0, np.inf, True, "2", 1j)]
+    [True, True, False, False, False, False, False]
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    return bool(0 < value < np.inf)
 
 
 def real_array(values: Any, what: str) -> Float[np.ndarray, "..."]:

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from bagwise.datasets import make_gamma
 from bagwise.embedding import BLOCK_BYTES, blocks_of, summarise
-from bagwise.experiments import bench_fit, bench_fresh, bench_scaling
+from bagwise.experiments import bench_fit, bench_fresh, bench_nuts, bench_scaling
 from bagwise.experiments.bench_report import Section, Target, interleaved
 from bagwise.features import LandmarkFeatures
 from bagwise.regressors import ShrinkageRegressor
@@ -54,7 +54,7 @@ def pooling(quick: bool) -> Section:
     )
     reference = min(alone)
     section = Section(
-        f"2. Features and pooling: {bags.n_points:,} points, {bags.n_features} features, "
+        f"3. Features and pooling: {bags.n_points:,} points, {bags.n_features} features, "
         f"{d} landmarks",
         ["seconds", "ratio"],
     )
@@ -76,6 +76,7 @@ def pooling(quick: bool) -> Section:
 def sections(quick: bool) -> Iterator[Section]:
     """Run the parts of the benchmark one after the other."""
     yield bench_fit.run(quick)
+    yield bench_nuts.run(quick)
     yield pooling(quick)
     *sweeps, last = bench_scaling.run(quick)
     last.notes += [

@@ -36,7 +36,7 @@ def run(quick: bool) -> Section:
     runs = [_fresh(n_bags) for _ in range(repeats)]
     imported, first, warm, n_points = (min(column) for column in zip(*runs, strict=True))
     section = Section(
-        f"4. A fresh process: {n_bags:,} bags, {n_points:,.0f} points, ShrinkageRegressor()",
+        f"5. A fresh process: {n_bags:,} bags, {n_points:,.0f} points, ShrinkageRegressor()",
         ["seconds"],
     )
     section.add("import bagwise", [f"{imported:.2f}"], imported, IMPORT_TARGET)

@@ -112,9 +112,9 @@ def run(quick: bool) -> list[Section]:
         landmarks = [Size(200_000, 1_000, n) for n in (30, 60, 120)]
     repeats = 1 if quick else 4
     return [
-        _sweep("3a. Points", "points", points, repeats),
-        _sweep("3b. Bags", "bags", bags, repeats),
-        _sweep("3c. Landmarks", "landmarks", landmarks, repeats),
+        _sweep("4a. Points", "points", points, repeats),
+        _sweep("4b. Bags", "bags", bags, repeats),
+        _sweep("4c. Landmarks", "landmarks", landmarks, repeats),
     ]
 
 

@@ -17,11 +17,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import log_ndtr
 
 from bagwise.inference.priors import ScalePriors
 from bagwise.inference.shrinkage_objective import LEAST_NOISE, ShrinkageProblem
-from bagwise.inference.transport import Transport
+from bagwise.inference.transport import LEAST_VAR, Transport
 
 # Distinct sizes in a block: more waste products, fewer waste padding.
 SIZES_PER_BLOCK = 12
@@ -50,8 +51,9 @@ def prepare(problem: ShrinkageProblem, priors: ScalePriors, transport: Transport
         "mean_map": basis.mean_map,
         "spread_map": basis.spread_map,
         "prior": priors.scale,
-        "effect_sd": np.float64(priors.effect_sd),
-        "transport": {field.name: getattr(transport, field.name) for field in fields(transport)},
+        "transport": {
+            field.name: np.asarray(getattr(transport, field.name)) for field in fields(transport)
+        },
     }
 
 
@@ -83,25 +85,40 @@ def _blocks(size_of: np.ndarray, n_sizes: int) -> tuple[np.ndarray, np.ndarray]:
     return rows, sizes
 
 
-def transported(
-    data: Data, z: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Return w, γ, x, ω and the log of the Jacobian over ρ^q: Σ log u' − ½ Σ log(1 + eρ²)."""
+def transported(data: Data, z: jax.Array) -> tuple[jax.Array, ...]:
+    """Return w, γ, x, ω and the log of the Jacobian over ρ^q: Σ log u' − ½ log det A."""
     m = data["transport"]
-    q, r = m["weights"].shape[0], m["effects"].shape[0]
-    c = m["center"] + m["scale_factor"] @ z[q + r :]
+    d, q = m["mean_map"].shape
+    j = m["extra"].shape[0]
+    c = m["center"] + m["scale_factor"] @ z[j:]
     middle = jnp.logaddexp(0.0, m["bend"])
     a = m["bend"] + middle * (1.0 + jnp.exp(-m["bend"])) * c
     relative = jnp.where(m["folded"], 1.0 + c, jnp.logaddexp(0.0, a) / middle)
     log_slope = jnp.where(m["folded"], 0.0, -jnp.logaddexp(0.0, -a))
-    x, away = m["scales"] * relative, (relative - 1.0) / m["power"]
-    rho = x[-1]
-    held = 1.0 + m["determined"] * rho**2
-    omega = rho * (m["pull"] + m["pull_slope"] @ away) / held + z[:q] / jnp.sqrt(held)
-    w = rho * (m["rotation"] @ omega)
-    effects = m["effects"] + m["effect_gain"] @ (w - m["weights"])
-    effects = effects + m["effect_slope"] @ away + m["effect_factor"] @ z[q : q + r]
-    return w, effects, x, omega, jnp.sum(log_slope) - 0.5 * jnp.sum(jnp.log(held))
+    x = m["scales"] * relative
+    # A flag is data, not code: so all models share these lines.
+    noise = jnp.where(m["has_noise"], x[0] ** 2, m["scales"][0] ** 2)
+    share = (m["bag_var"] + m["scales"][0] ** 2 + LEAST_VAR) / (m["bag_var"] + noise + LEAST_VAR)
+    eta = jnp.where(m["shrinks"], x[max(len(x) - 2, 0)], 1.0)
+    seen = eta * m["sizes"][:, None]
+    gain = (
+        jnp.ones((m["sizes"].shape[0], d + j - q))
+        .at[:, :d]
+        .set(seen / (1.0 + seen * m["spectrum"]))
+    )
+    weighted = share[:, None] * gain
+    S = jnp.sum(weighted[:, :, None] * m["gram"] * gain[:, None, :], axis=0)
+    b = jnp.sum(weighted * m["pull"], axis=0)
+    sd = jnp.concatenate([jnp.full(q, x[-1]), jnp.full(j - q, m["effect_sd"])])
+    H = m["mean_map"]
+    told = jnp.block([[H.T @ S[:d, :d] @ H, H.T @ S[:d, d:]], [S[d:, :d] @ H, S[d:, d:]]])
+    pull = jnp.concatenate([b[:d] @ H, b[d:]]) + m["extra_pull"]
+    factor = jnp.linalg.cholesky(jnp.eye(j) + sd[:, None] * (told + m["extra"]) * sd)
+    half = solve_triangular(factor, sd * pull, lower=True) + z[:j]
+    omega = solve_triangular(factor.T, half, lower=False)
+    v = sd * omega
+    log_jacobian = jnp.sum(log_slope) - jnp.sum(jnp.log(jnp.diagonal(factor)))
+    return v[:q], v[q:], x, omega, log_jacobian
 
 
 def log_likelihood(
@@ -130,12 +147,8 @@ def log_likelihood(
 def potential(kind: str, data: Data, z: jax.Array) -> jax.Array:
     """Return −log p(z | y), up to a constant.
 
-    The prior of w is −½‖ω‖² − q log|ρ|, whose second term the Jacobian of w = ρVω takes away.
+    The prior of w is −½‖ω_w‖² − q log ρ, whose second term the Jacobian of w = ρω_w takes away.
     """
     w, effects, x, omega, log_jacobian = transported(data, z)
-    prior = -0.5 * (
-        jnp.sum(omega**2)
-        + jnp.sum(effects**2) / data["effect_sd"] ** 2
-        + jnp.sum((x / data["prior"]) ** 2)
-    )
+    prior = -0.5 * (jnp.sum(omega**2) + jnp.sum((x / data["prior"]) ** 2))
     return -(log_likelihood(kind, data, w, effects, x) + prior + log_jacobian)

@@ -176,8 +176,9 @@ def _rhat(x: Float64[np.ndarray, "h t k"]) -> Float64[np.ndarray, " k"]:
     within = x.var(axis=1, ddof=1).mean(axis=0)
     between = x.mean(axis=1).var(axis=0, ddof=1)
     t = x.shape[1]
-    same = within <= 0  # a constant has converged
-    return np.where(same, 1.0, np.sqrt((t - 1) / t + between / np.where(same, 1.0, within)))
+    moves = within > 0
+    still = np.where(between > 0, np.inf, 1.0)  # a constant has converged, several have not
+    return np.where(moves, np.sqrt((t - 1) / t + between / np.where(moves, within, 1.0)), still)
 
 
 def _ess(x: Float64[np.ndarray, "h t k"]) -> Float64[np.ndarray, " k"]:

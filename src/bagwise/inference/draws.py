@@ -83,6 +83,15 @@ class Draws:
         """Numbers of chains and of draws in each."""
         return self.w.shape[0], self.w.shape[1]
 
+    def thinned(self, at_most: int) -> Draws:
+        """Return about as many draws as asked for, evenly spaced, from all chains."""
+        n_chains, n_draws = self.shape
+        step = -(-n_chains * n_draws // at_most)
+        if step == 1:
+            return self
+        scales = {name: x[:, ::step] for name, x in self.scales.items()}
+        return Draws(self.w[:, ::step], self.gamma[:, ::step], scales)
+
     def scale(self, name: str, default: float) -> Float64[np.ndarray, " m"]:
         """Return the draws of a scale, all chains in a row; the default if it is not free."""
         n = self.shape[0] * self.shape[1]

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float64
-from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from bagwise.inference.coordinates import LEAST_RELATIVE, bend_of, relative_scales
@@ -117,11 +116,8 @@ class ScalePosterior:
 def curvature_of(
     at: Evaluation, precision: Float64[np.ndarray, " j"]
 ) -> Float64[np.ndarray, "j j"]:
-    """Return the Hessian in v, or where rounding makes it indefinite the Fisher information."""
+    """Return the information on v: expected over labels, so never indefinite, and smooth in φ."""
     j = len(precision)
-    hessian = at.hessian[:j, :j] + np.diag(precision)
-    if np.linalg.eigvalsh(hessian)[0] > 0.1 * precision.min():
-        return hessian
     return at.fisher[:j, :j] + np.diag(precision)
 
 
@@ -132,9 +128,8 @@ class MarginalMode:
     Attributes
     ----------
     phi : (k,), log scales of the problem, then log ρ², at the mode of their logs
-    v : (j,), (w, γ);  n_weights : q
+    v : (j,), (w, γ);  n_weights : q;  effect_sd : prior standard deviation of γ
     hessian : (j, j), of −log p(v | φ̂, y), prior included
-    cross : (j, k), derivative of its gradient in φ
     power : (k,), with x = exp(power φ)
     folded, bend : (k,), which say what the coordinates of each scale are
     center, scale_cov : (k,) and (k, k), mode and covariance of the coordinates c
@@ -144,19 +139,14 @@ class MarginalMode:
     phi: Float64[np.ndarray, " k"]
     v: Float64[np.ndarray, " j"]
     n_weights: int
+    effect_sd: float
     hessian: Float64[np.ndarray, "j j"]
-    cross: Float64[np.ndarray, "j k"]
     power: Float64[np.ndarray, " k"]
     folded: Bool[np.ndarray, " k"]
     bend: Float64[np.ndarray, " k"]
     center: Float64[np.ndarray, " k"]
     scale_cov: Float64[np.ndarray, "k k"]
     loss: float
-
-    @property
-    def weight_slope(self) -> Float64[np.ndarray, "j k"]:
-        """Return ∂v̂/∂φ."""
-        return -cho_solve(cho_factor(self.hessian), self.cross)
 
 
 def find_marginal_mode(problem: ShrinkageProblem, priors: ScalePriors, start: Mode) -> MarginalMode:
@@ -172,17 +162,14 @@ def find_marginal_mode(problem: ShrinkageProblem, priors: ScalePriors, start: Mo
     )
     value = posterior(found.x)
     at, precision, v = posterior.weights_at(found.x), posterior.precision(found.x), posterior.v
-    j, q = len(precision), posterior.n_weights
-    by_weight_var = -precision * v
-    by_weight_var[q:] = 0.0
     hessian = curvature_of(at, precision)
     center, scale_cov = _coordinates(posterior, found.x)
     return MarginalMode(
         phi=found.x,
         v=v,
-        n_weights=q,
+        n_weights=posterior.n_weights,
+        effect_sd=priors.effect_sd,
         hessian=hessian,
-        cross=np.column_stack([at.hessian[:j, j:], by_weight_var]),
         power=priors.power,
         folded=priors.folded,
         bend=bend_of(np.exp(priors.power * found.x), priors.scale),

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpyro.infer.hmc import hmc
 from numpyro.infer.util import ParamInfo
+from threadpoolctl import threadpool_limits
 
 from bagwise.exceptions import BagwiseWarning
 from bagwise.inference.density import Data, potential
@@ -107,7 +108,11 @@ def sample(
     chains = [_Chain(kind, settings, data, *pair) for pair in zip(starts, seeds, strict=True)]
     stop = threading.Event()
     total = len(chains) * (settings.warmup + settings.draws)
-    with Progress("sampling", total, settings.progress) as progress:
+    # JAX's factorisations are LAPACK's: threads of its own would get in the chains' way.
+    with (
+        Progress("sampling", total, settings.progress) as progress,
+        threadpool_limits(limits=1, user_api="blas"),
+    ):
         interrupted = _run_in_threads(chains, stop, progress, settings)
     return _gather(chains, settings, interrupted)
 

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float64
 
 from bagwise.exceptions import BagwiseError
 from bagwise.inference.shrinkage_objective import ShrinkageProblem
+from bagwise.validation import is_positive
 
 # The weights' scale ρ may make the function vary over bags this much more than the labels do.
 WEIGHT_SPREAD = 5.0
@@ -53,7 +54,7 @@ class Priors:
             value = getattr(self, field.name)
             if value is None and field.default is None:
                 continue
-            if isinstance(value, bool | str) or not np.isscalar(value) or not 0 < value < np.inf:  # type: ignore[operator]
+            if not is_positive(value):
                 raise BagwiseError.because(
                     f"the prior's {field.name} is {value!r}",
                     "a finite number > 0" + (" or None" if field.default is None else ""),

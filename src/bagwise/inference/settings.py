@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from bagwise.exceptions import BagwiseError
 
 
@@ -22,14 +24,14 @@ class NUTS:
 
     Examples
     --------
-    >>> NUTS(draws=1000).warmup
-    300
+    >>> NUTS(draws=2000).warmup
+    500
     """
 
     chains: int = 4
-    draws: int = 500
-    warmup: int = 300
-    target_accept: float = 0.8
+    draws: int = 1000
+    warmup: int = 500
+    target_accept: float = 0.9
     n_jobs: int | None = None
     progress: bool = True
 
@@ -39,11 +41,15 @@ class NUTS:
             value = getattr(self, name)
             if name == "n_jobs" and value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < least_value:
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not whole or value < least_value:
                 raise _wrong(name, value, f"a whole number of at least {least_value}")
         accept: object = self.target_accept
         if not isinstance(accept, float) or not 0 < accept < 1:
             raise _wrong("target_accept", self.target_accept, "a number between 0 and 1")
+        progress: object = self.progress
+        if not isinstance(progress, bool):
+            raise _wrong("progress", progress, "True or False")
 
 
 def _wrong(name: str, value: object, expected: str) -> BagwiseError:

@@ -1,18 +1,21 @@
 """Transport: a map from independent standard normals to the posterior, exact where it is Gaussian.
 
-    x = x̂ u(c),   c = c̄ + L_c z_x                          the scales σ, η, ρ
-    ω = (ρ (p + D δ) + √(1 + eρ²) z_w)/(1 + eρ²)           δ = (u − 1)/power, the change of φ
-    w = ρ V ω                                              the weights given the scales
-    γ = γ̂ + G (w − ŵ) + C δ + L_γ z_γ                      the fixed effects given both
+    x = x̂ u(c),   c = c̄ + L_c z_x                        the scales σ, η, ρ
+    ω = A^-1 (D^T b + p) + A^-T/2 z_v                     weights and effects over their prior sds
+    (w, γ) = (ρ ω_w, s ω_γ)
 
-V and e are eigenvectors and -values of what the labels say of the weights (precision), and p is
-e + 1/ρ̂² times their mode. Given ρ the weights have precision e + 1/ρ² and mean p/(e + 1/ρ²), so
-they follow ρ exactly as far as the labels leave them free: there is no funnel where these are
-silent and no stiffness where they are not. The coordinates c of the scales are those of
-:mod:`bagwise.inference.coordinates`; the sign of x means nothing.
+The coordinates c are those of :mod:`bagwise.inference.coordinates`. Given the scales, v = (w, γ) is
+nearly that of a linear regression with weights Ω_i and working labels: A = I + D^T S D + E and
 
-Laplace's approximation is the map of standard normals; NUTS corrects the density of z to the true
-posterior.
+    S = Σ_i Ω_i X_i X_i^T,   b = Σ_i X_i (Ω_i ξ̂_i − l_i),   X_i = (ηNκ t_i, f_i),   D = (ρH, s)
+
+with l the slope of −log p(y | ξ). E and p are what it leaves out at the mode: what the variances
+ν_i say of the weights. So the weights follow the scales as far as the labels let them: there is no
+funnel where these are silent and no stiffness where they are not.
+
+S and b depend on the bags only through sums over those of a size. Sizes are put into a few bins,
+which makes the map a little less exact, but not the posterior: Laplace's approximation is the map
+of standard normals, and NUTS corrects the density of z to the true one.
 """
 
 from __future__ import annotations
@@ -21,90 +24,171 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float64
-from scipy.linalg import cho_factor, cho_solve
 
 from bagwise.inference.coordinates import relative_scales
 from bagwise.inference.marginal_mode import MarginalMode
+from bagwise.inference.shrinkage_objective import Moments, ShrinkageProblem
+
+# Bins of bag sizes.
+MAX_BINS = 8
+
+# Rows of z mapped at once.
+BLOCK_ROWS = 256
 
 
 @dataclass(frozen=True, eq=False)
 class Transport:
-    """The map of the module's docstring; z = (z_w, z_γ, z_x), x = (free scales, ρ).
+    """The map of the module's docstring; z = (z_v, z_x), x = (free scales, ρ).
 
     Attributes
     ----------
-    rotation : (q, q), V;  determined : (q,), e;  pull : (q,), p;  pull_slope : (q, k), D
-    weights : (q,), ŵ
-    effects : (r,), γ̂;  effect_gain : (r, q), G;  effect_slope : (r, k), C
-    effect_factor : (r, r), L_γ
-    scales : (k,), x̂;  power : (k,)
-    folded, bend : (k,);  center : (k,), c̄;  scale_factor : (k, k), L_c
+    sizes : (b,), of the bins;  bag_var : (b,), variance of their bags' values at the mode
+    gram : (b, d + r, d + r), Σ Ω_i (t_i, f_i)(t_i, f_i)^T;  pull : (b, d + r)
+    spectrum : (d,), λ;  mean_map : (d, q), H
+    extra : (q + r, q + r), E over the prior standard deviations;  extra_pull : (q + r,), p likewise
+    effect_sd : s
+    scales : (k,), x̂;  folded, bend, center : (k,), and scale_factor : (k, k), of their coordinates
+    has_noise, shrinks : whether σ and η are among the scales
     """
 
-    rotation: Float64[np.ndarray, "q q"]
-    determined: Float64[np.ndarray, " q"]
-    pull: Float64[np.ndarray, " q"]
-    pull_slope: Float64[np.ndarray, "q k"]
-    weights: Float64[np.ndarray, " q"]
-    effects: Float64[np.ndarray, " r"]
-    effect_gain: Float64[np.ndarray, "r q"]
-    effect_slope: Float64[np.ndarray, "r k"]
-    effect_factor: Float64[np.ndarray, "r r"]
+    sizes: Float64[np.ndarray, " b"]
+    bag_var: Float64[np.ndarray, " b"]
+    gram: Float64[np.ndarray, "b e e"]
+    pull: Float64[np.ndarray, "b e"]
+    spectrum: Float64[np.ndarray, " d"]
+    mean_map: Float64[np.ndarray, "d q"]
+    extra: Float64[np.ndarray, "j j"]
+    extra_pull: Float64[np.ndarray, " j"]
+    effect_sd: float
     scales: Float64[np.ndarray, " k"]
-    power: Float64[np.ndarray, " k"]
     folded: Bool[np.ndarray, " k"]
     bend: Float64[np.ndarray, " k"]
     center: Float64[np.ndarray, " k"]
     scale_factor: Float64[np.ndarray, "k k"]
+    has_noise: bool
+    shrinks: bool
 
     @classmethod
-    def of(cls, mode: MarginalMode) -> Transport:
-        """Make the map from the curvatures at the mode."""
-        q, precision = mode.n_weights, np.exp(-mode.phi[-1])
-        ww, we, ee = mode.hessian[:q, :q], mode.hessian[:q, q:], mode.hessian[q:, q:]
-        gain = -cho_solve(cho_factor(ee), we.T)
-        seen = ww + we @ gain - precision * np.eye(q)
-        determined, rotation = np.linalg.eigh((seen + seen.T) / 2.0)
-        determined = np.maximum(determined, 0.0)
-        slope = mode.weight_slope
-        into_pull = (determined + precision)[:, None] * rotation.T
-        pull_slope = into_pull @ slope[:q]
-        pull_slope[:, -1] = 0.0  # ρ acts on the weights by itself
-        return cls(
-            rotation=rotation,
-            determined=determined,
-            pull=into_pull @ mode.v[:q],
-            pull_slope=pull_slope,
-            weights=mode.v[:q],
-            effects=mode.v[q:],
-            effect_gain=gain,
-            effect_slope=slope[q:] - gain @ slope[:q],
-            effect_factor=np.linalg.inv(np.linalg.cholesky(ee)).T,
+    def of(cls, problem: ShrinkageProblem, mode: MarginalMode) -> Transport:
+        """Make the map from what is known at the mode."""
+        at = Moments(problem, np.concatenate([mode.v, mode.phi[:-1]]))
+        bins = _bins(problem.sizes, problem.size_of)
+        rows = np.concatenate([at.t, problem.effects], axis=1)
+        terms = problem.likelihood.terms(problem.labels, at.mean, at.var[problem.size_of])
+        weight = problem.sample_weight * terms.mean_mean
+        target = weight * at.mean - problem.sample_weight * terms.by_mean
+        n_bins, e = int(bins.max()) + 1, rows.shape[1]
+        sizes, bag_var, gram, pull = np.ones(n_bins), np.zeros(n_bins), [], []
+        for b in range(n_bins):
+            bags = np.flatnonzero(bins == b)
+            of = problem.size_of[bags]
+            share = weight[bags] / weight[bags].sum() if weight[bags].any() else None
+            sizes[b] = np.exp(np.average(np.log(problem.sizes[of]), weights=share))
+            bag_var[b] = np.average(at.var[of], weights=share) - at.noise
+            gram.append((rows[bags].T * weight[bags]) @ rows[bags])
+            pull.append(target[bags] @ rows[bags])
+        j, q = len(mode.v), mode.n_weights
+        bare = cls(
+            sizes=sizes,
+            bag_var=np.maximum(bag_var, 0.0),
+            gram=np.reshape(gram, (n_bins, e, e)),
+            pull=np.reshape(pull, (n_bins, e)),
+            spectrum=at.basis.spectrum,
+            mean_map=at.basis.mean_map,
+            extra=np.zeros((j, j)),
+            extra_pull=np.zeros(j),
+            effect_sd=mode.effect_sd,
             scales=np.exp(mode.power * mode.phi),
-            power=mode.power,
             folded=mode.folded,
             bend=mode.bend,
             center=mode.center,
             scale_factor=np.linalg.cholesky(mode.scale_cov),
+            has_noise="noise" in problem.scale_names,
+            shrinks="prior_scale" in problem.scale_names,
         )
+        return bare._completed(mode, q)
+
+    def _completed(self, mode: MarginalMode, q: int) -> Transport:
+        """Add E and p, which make mean and covariance at the mode what they should be."""
+        sd = self._prior_sd(self.scales[None], q)[0]
+        precision, pull = self._regression(self.scales[None])
+        missing = sd[:, None] * mode.hessian * sd - precision[0]
+        values, vectors = np.linalg.eigh((missing + missing.T) / 2.0)
+        missing = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        # Over the sds at the mode; the map multiplies by those at x.
+        extra = missing / sd[:, None] / sd
+        extra_pull = ((precision[0] + missing) @ (mode.v / sd) - pull[0]) / sd
+        fields = self.__dict__ | {"extra": extra, "extra_pull": extra_pull}
+        return Transport(**fields)
 
     @property
     def size(self) -> int:
         """Number of coordinates of z."""
-        return len(self.weights) + len(self.effects) + len(self.scales)
+        return len(self.extra) + len(self.scales)
 
     def __call__(
-        self, z: Float64[np.ndarray, "m j"]
+        self, z: Float64[np.ndarray, "m i"]
     ) -> tuple[Float64[np.ndarray, "m q"], Float64[np.ndarray, "m r"], Float64[np.ndarray, "m k"]]:
         """Return w, γ and the absolute scales |x| for rows z."""
-        q, r = len(self.weights), len(self.effects)
-        c = self.center + z[:, q + r :] @ self.scale_factor.T
-        relative, _ = relative_scales(c, self.folded, self.bend)
-        x, away = self.scales * relative, (relative - 1.0) / self.power
-        rho = x[:, -1:]
-        held = 1.0 + self.determined * rho**2
-        pull = self.pull + away @ self.pull_slope.T
-        w = rho * (rho * pull / held + z[:, :q] / np.sqrt(held)) @ self.rotation.T
-        effects = self.effects + (w - self.weights) @ self.effect_gain.T
-        effects += away @ self.effect_slope.T + z[:, q : q + r] @ self.effect_factor.T
-        return w, effects, np.abs(x)
+        blocks = [
+            self._map(z[start : start + BLOCK_ROWS]) for start in range(0, len(z), BLOCK_ROWS)
+        ]
+        w, gamma, x = (np.concatenate(part) for part in zip(*blocks, strict=True))
+        return w, gamma, x
+
+    def _map(self, z: Float64[np.ndarray, "m i"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        j, q = len(self.extra), self.mean_map.shape[1]
+        c = self.center + z[:, j:] @ self.scale_factor.T
+        x = self.scales * relative_scales(c, self.folded, self.bend)[0]
+        sd = self._prior_sd(x, q)
+        precision, pull = self._regression(x)
+        precision = precision + sd[:, :, None] * self.extra * sd[:, None, :]
+        pull = pull + sd * self.extra_pull
+        factor = np.linalg.cholesky(precision)
+        half = np.linalg.solve(factor, pull[:, :, None])[:, :, 0] + z[:, :j]
+        omega = np.linalg.solve(factor.transpose(0, 2, 1), half[:, :, None])[:, :, 0]
+        v = sd * omega
+        return v[:, :q], v[:, q:], np.abs(x)
+
+    def _prior_sd(self, x: Float64[np.ndarray, "m k"], q: int) -> Float64[np.ndarray, "m j"]:
+        """Return the prior standard deviations of v: ρ for weights, s for effects."""
+        r = len(self.extra) - q
+        return np.concatenate(
+            [np.repeat(x[:, -1:], q, axis=1), np.full((len(x), r), self.effect_sd)], axis=1
+        )
+
+    def _regression(
+        self, x: Float64[np.ndarray, "m k"]
+    ) -> tuple[Float64[np.ndarray, "m j j"], Float64[np.ndarray, "m j"]]:
+        """Return I + D^T S D and D^T b at scales x."""
+        m, d, q = len(x), *self.mean_map.shape
+        j = len(self.extra)
+        share = np.ones((m, len(self.sizes)))
+        if self.has_noise:
+            share = (self.bag_var + self.scales[0] ** 2 + LEAST_VAR) / (
+                self.bag_var + x[:, :1] ** 2 + LEAST_VAR
+            )
+        eta = np.abs(x[:, -2]) if self.shrinks else np.ones(m)
+        seen = eta[:, None, None] * self.sizes[:, None]  # ηN
+        gain = np.ones((m, len(self.sizes), d + j - q))
+        gain[:, :, :d] = seen / (1.0 + seen * self.spectrum)
+        S = np.einsum("mb,mbe,bef,mbf->mef", share, gain, self.gram, gain, optimize=True)
+        b = np.einsum("mb,mbe,be->me", share, gain, self.pull)
+        sd = self._prior_sd(x, q)
+        D = np.zeros((d + j - q, j))
+        D[:d, :q], D[d:, q:] = self.mean_map, np.eye(j - q)
+        precision = np.eye(j) + sd[:, :, None] * (D.T @ S @ D) * sd[:, None, :]
+        return precision, sd * (b @ D)
+
+
+# Keeps the ratio of variances finite where labels leave no noise.
+LEAST_VAR = 1e-10
+
+
+def _bins(sizes: Float64[np.ndarray, " m"], size_of: np.ndarray) -> np.ndarray:
+    """Put each bag into one of a few bins: its size, or if there are many its log size's share."""
+    if len(sizes) <= MAX_BINS:
+        return size_of
+    logs = np.log(sizes)
+    edges = np.linspace(logs[0], logs[-1], MAX_BINS + 1)[1:-1]
+    return np.unique(np.searchsorted(edges, logs)[size_of], return_inverse=True)[1]

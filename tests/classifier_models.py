@@ -1,0 +1,73 @@
+"""The classifiers and bags that their contract suite runs on."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from bagwise import Bags, BayesianLogisticClassifier, BDRClassifier, ShrinkageClassifier
+from bagwise.inference import NUTS
+from contract_models import few_draws
+
+SMALL = {"n_landmarks": 6, "bandwidth_scale": 1.0}
+FEW = NUTS(chains=2, draws=40, warmup=120, progress=False)
+
+CORE = {
+    "shrinkage": ShrinkageClassifier(**SMALL),
+    "bdr-laplace": BDRClassifier(**SMALL, inference="laplace"),
+    "logistic-laplace": BayesianLogisticClassifier(**SMALL),
+}
+MODELS = CORE | {
+    "shrinkage-convolved": ShrinkageClassifier(**SMALL, weight_var=10.0, prior="convolved"),
+    "shrinkage-fourier": ShrinkageClassifier(**SMALL, weight_var=10.0, landmarks="fourier"),
+    "bdr-map": BDRClassifier(**SMALL, inference="map"),
+    "bdr-convolved": BDRClassifier(**SMALL, inference="laplace", prior="convolved"),
+    "logistic-map": BayesianLogisticClassifier(**SMALL, inference="map"),
+    "logistic-linear": BayesianLogisticClassifier(kernel="linear"),
+}
+SAMPLED = {  # once for all tests: the sampler compiles for seconds
+    "bdr-nuts": BDRClassifier(**SMALL, inference=FEW),
+    "logistic-nuts": BayesianLogisticClassifier(**SMALL, inference=FEW),
+}
+CLASSES = [BDRClassifier, BayesianLogisticClassifier, ShrinkageClassifier]
+SAMPLED_NAMES = [pytest.param(name, marks=few_draws) for name in SAMPLED]
+
+every_model = pytest.mark.parametrize("name", MODELS)
+every_fitted = pytest.mark.parametrize("name", [*MODELS, *SAMPLED_NAMES])  # needs only `fitted`
+core_model = pytest.mark.parametrize("name", CORE)  # where a test fits many times
+core_or_sampled = pytest.mark.parametrize("name", [*CORE, *SAMPLED_NAMES])
+every_class = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+
+
+def make_data(seed, n_bags=36, n_features=2):
+    """Bags of 2 to 12 points; the class is whether their true mean is high, but for some noise."""
+    rng = np.random.default_rng(seed)
+    level = rng.uniform(1, 2, n_bags)
+    sizes = rng.integers(2, 13, n_bags)
+    arrays = [rng.normal(x, 0.4, (n, n_features)) for x, n in zip(level, sizes, strict=True)]
+    return arrays, level + rng.normal(0, 0.1, n_bags) > 1.5
+
+
+ARRAYS, Y = make_data(0)
+BAGS = Bags.from_list(ARRAYS)
+NEW_ARRAYS, NEW_Y = make_data(1, n_bags=30)
+NEW = Bags.from_list(NEW_ARRAYS)
+
+
+def unfitted(name):
+    return clone((MODELS | SAMPLED)[name])
+
+
+@cache
+def fitted(name):
+    """Model fitted to BAGS and Y; tests that refit take `unfitted`."""
+    return unfitted(name).fit(BAGS, Y)
+
+
+def knows_sizes(name):
+    return not isinstance(unfitted(name), BayesianLogisticClassifier)
+
+
+def proba(model, X=NEW):
+    return model.predict_proba(X)[:, 1]
