@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 
-from bagwise.inference.density import prepare
+from bagwise.inference.density import Model, prepare
 from bagwise.inference.draws import Draws
 from bagwise.inference.nuts import sample
 from bagwise.inference.settings import NUTS
@@ -18,7 +18,7 @@ from posterior_problems import UNIT, Bagged, alpha_of, approximation
 KINDS = ("gaussian", "probit", "logistic")
 SETTINGS = NUTS(chains=1, draws=180, warmup=100, n_jobs=1, progress=False)
 THIN = 3
-RUNS = 120
+RUNS = 80
 SHAPE = {
     "gaussian": {"n": 12, "d": 2},
     "probit": {"n": 60, "d": 6},
@@ -34,7 +34,9 @@ def ranks_of_one(bagged, rng, factor, weight_factor):
     resolved, _, transport = approximation(problem)
     data = prepare(problem, resolved, transport)
     start = rng.normal(size=(1, transport.size))
-    z, _ = sample(bagged.kind, data, start, SETTINGS, [int(rng.integers(2**31))])
+    z, _ = sample(
+        Model(bagged.kind, transport.rigid), data, start, SETTINGS, [int(rng.integers(2**31))]
+    )
     draws = Draws.of(transport, resolved.names, z[:, ::THIN], None)
     names = [f"alpha {j}" for j in range(alpha.shape[1])] + ["intercept"]
     drawn = [*alpha_of(problem, draws.w[0]).T, draws.gamma[0, :, 0]]

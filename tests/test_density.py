@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from bagwise.inference import density
-from bagwise.inference.density import _blocks, potential, prepare
+from bagwise.inference import transport as transport_module
+from bagwise.inference.density import Model, _blocks, potential, prepare
 from posterior_problems import UNIT, Bagged, alpha_of, approximation
 
 KINDS = ("gaussian", "probit", "logistic")
@@ -18,9 +19,10 @@ def setup(kind, seed=0, **options):
     return bagged, labels, bagged.problem(labels)
 
 
-def minus_log_density(kind, data, z):
+def minus_log_density(kind, transport, data, z):
+    model = Model(kind, transport.rigid)
     with jax.enable_x64(True):
-        return np.array([float(potential(kind, data, jax.numpy.asarray(row))) for row in z])
+        return np.array([float(potential(model, data, jax.numpy.asarray(row))) for row in z])
 
 
 def log_jacobian(transport, z, step=1e-6):
@@ -41,15 +43,18 @@ def log_jacobian(transport, z, step=1e-6):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("options", [{}, {"d": 3, "n_effects": 2}], ids=["small", "effects"])
-def test_density_of_z_is_the_dense_posterior_times_the_jacobian(kind, options):
+@pytest.mark.parametrize("rigid", [False, True])
+def test_density_of_z_is_the_dense_posterior_times_the_jacobian(kind, options, rigid, monkeypatch):
+    monkeypatch.setattr(transport_module, "RIGID_FACTOR", np.inf if rigid else 1.0)
     bagged, labels, problem = setup(kind, **options)
     resolved, _, transport = approximation(problem)
+    assert transport.rigid == rigid
     z = np.random.default_rng(1).normal(size=(6, transport.size))
     w, gamma, x = transport(z)
     scales = dict(zip(resolved.names, x.T, strict=True))
     dense = bagged.log_posterior(labels, alpha_of(problem, w), gamma, scales)
     dense += log_jacobian(transport, z)
-    ours = -minus_log_density(kind, prepare(problem, resolved, transport), z)
+    ours = -minus_log_density(kind, transport, prepare(problem, resolved, transport), z)
     np.testing.assert_allclose(ours - ours[0], dense - dense[0], rtol=0, atol=1e-6)
 
 
@@ -58,9 +63,9 @@ def test_blocks_of_few_sizes_do_not_change_the_density(kind, monkeypatch):
     _, _, problem = setup(kind, n=40, sizes=range(1, 30))
     resolved, _, transport = approximation(problem)
     z = np.random.default_rng(1).normal(size=(3, transport.size))
-    several = minus_log_density(kind, prepare(problem, resolved, transport), z)
+    several = minus_log_density(kind, transport, prepare(problem, resolved, transport), z)
     monkeypatch.setattr(density, "SIZES_PER_BLOCK", 1000)
-    one = minus_log_density(kind, prepare(problem, resolved, transport), z)
+    one = minus_log_density(kind, transport, prepare(problem, resolved, transport), z)
     np.testing.assert_allclose(several, one, rtol=1e-12)
 
 
@@ -89,7 +94,7 @@ def test_sample_weight_of_two_counts_a_bag_twice():
     resolved, _, transport = approximation(problem, UNIT)
     z = np.random.default_rng(1).normal(size=(3, transport.size))
     a, b = (
-        minus_log_density("gaussian", prepare(p, resolved, transport), z)
+        minus_log_density("gaussian", transport, prepare(p, resolved, transport), z)
         for p in (weighted, doubled)
     )
     np.testing.assert_allclose(a, b, rtol=1e-12)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bagwise.inference.density import prepare
+from bagwise.inference.density import Model, prepare
 from bagwise.inference.draws import Draws
 from bagwise.inference.nuts import sample
 from bagwise.inference.settings import NUTS
@@ -19,7 +19,9 @@ def sampled(kind, problem, seed=0):
     resolved, _, transport = approximation(problem)
     starts = np.random.default_rng(seed).normal(size=(SETTINGS.chains, transport.size))
     data = prepare(problem, resolved, transport)
-    z, trajectories = sample(kind, data, starts, SETTINGS, [seed + i for i in range(len(starts))])
+    z, trajectories = sample(
+        Model(kind, transport.rigid), data, starts, SETTINGS, [seed + i for i in range(len(starts))]
+    )
     assert not trajectories.diverging.any()
     return Draws.of(transport, resolved.names, z, trajectories)
 

@@ -20,7 +20,6 @@ from bagwise.mixture import SizeCurves
 from bagwise.shrinkage import OneBasis
 from bagwise.task import Task
 
-
 # Draws that a prediction averages over; more would take memory and change nothing.
 MAX_COMPONENTS = 2000
 
@@ -73,7 +72,7 @@ class PosteriorHead:
             from bagwise.inference import density, nuts  # bring JAX, which nothing else needs
 
             z, trajectories = nuts.sample(
-                start.likelihood.name,
+                density.Model(start.likelihood.name, transport.rigid),
                 density.prepare(problem, resolved, transport),
                 rng.standard_normal((inference.chains, transport.size)),
                 inference,

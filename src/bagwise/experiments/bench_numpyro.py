@@ -34,8 +34,7 @@ Sites = dict[str, Any]
 Potential = Callable[[Data, Any], jax.Array]
 Moments = Callable[..., tuple[jax.Array, jax.Array]]
 
-SITES = ("alpha", "sigma", "rho", "eta", "b")
-POSITIVE = ("sigma", "rho", "eta")
+SCALES = ("sigma", "rho", "eta")
 
 # Half the width of NumPyro's starts, which are uniform in the unconstrained parameters.
 START_RADIUS = 2.0
@@ -63,7 +62,7 @@ def with_two_solves(
     return half[:, 0] @ half[:, 1], alpha @ pull - half[:, 1] @ half[:, 1]
 
 
-def model(data: Data, moments: Moments = with_covariance) -> None:
+def model(data: Data, moments: Moments = with_covariance, whitened: bool = False) -> None:
     """Write the posterior down as a NumPyro model.
 
     σ, ρ, η ~ HalfNormal,  b ~ N(0, s²),  α ~ N(0, ρ² K^-1)
@@ -73,11 +72,19 @@ def model(data: Data, moments: Moments = with_covariance) -> None:
     ----------
     data : "mean" (n, d), μ̂; "sizes" (n,), N; "labels" (n,), y; "within_cov" (d, d), Σ; "gram"
         (d, d), K; the scales of the priors, by site; "least_noise", added to σ²
+    whitened : whether α = ρ L^-T ζ with K = L L^T and ζ ~ N(0, I) takes the place of α: the usual
+        advice where a prior of many parameters has a scale of its own
     """
-    sigma, rho, eta = (numpyro.sample(name, dist.HalfNormal(data[name])) for name in POSITIVE)
+    sigma, rho, eta = (numpyro.sample(name, dist.HalfNormal(data[name])) for name in SCALES)
     b = numpyro.sample("b", dist.Normal(0.0, data["b"]))
-    normal = dist.MultivariateNormal(0.0, precision_matrix=data["gram"] / rho**2)
-    alpha = numpyro.sample("alpha", normal)
+    if whitened:
+        d = data["gram"].shape[0]
+        zeta = numpyro.sample("zeta", dist.Normal(0.0, 1.0).expand((d,)).to_event(1))
+        root = jnp.linalg.cholesky(data["gram"])
+        alpha = rho * solve_triangular(root, zeta, lower=True, trans=1)
+    else:
+        normal = dist.MultivariateNormal(0.0, precision_matrix=data["gram"] / rho**2)
+        alpha = numpyro.sample("alpha", normal)
     R, gaps = eta * data["gram"], data["mean"] - data["mean"].mean(axis=0)
 
     def of_bag(bag: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -90,8 +97,9 @@ def model(data: Data, moments: Moments = with_covariance) -> None:
 
 
 def potential(data: Data, u: Sites, moments: Moments = with_covariance) -> jax.Array:
-    """Return −log p(u | y): of α, b and the logs of σ, ρ, η, which NumPyro makes of the sites."""
-    value: jax.Array = potential_energy(partial(model, moments=moments), (data,), {}, u)
+    """Return −log p(u | y): of α or ζ, b and the logs of σ, ρ, η, as NumPyro has the sites."""
+    written = partial(model, moments=moments, whitened="zeta" in u)
+    value: jax.Array = potential_energy(written, (data,), {}, u)
     return value
 
 
@@ -124,8 +132,8 @@ class Gradient:
     def _wait(self, u: Any, steps: int) -> None:
         self._run(self.data, u, steps)[0].block_until_ready()
 
-    def _several(self, data: Data, u: Any, steps: int) -> Any:
-        def step(_: int, last: Any) -> Any:
+    def _several(self, data: Data, u: Any, steps: Any) -> Any:
+        def step(_: Any, last: Any) -> Any:
             u = last[2]
             value, slope = jax.value_and_grad(self.potential, argnums=1)(data, u)
             return value, slope, jax.tree.map(lambda x, g: x - 1e-12 * g, u, slope)
@@ -139,26 +147,39 @@ class Chains:
 
     Attributes
     ----------
-    draws : (c, s, d + 4), α, σ, ρ, η and b
+    draws : by site, (c, s, ...)
     diverging, n_steps : (c, s);  warmup_steps : leapfrog steps before the draws, in all
     warmup_seconds, seconds : wall time of the warm-up and of the draws, compilation not counted
     """
 
-    draws: Float64[np.ndarray, "c s k"]
+    draws: dict[str, np.ndarray]
     diverging: Bool[np.ndarray, "c s"]
     n_steps: Int[np.ndarray, "c s"]
     warmup_steps: int
     warmup_seconds: float
     seconds: float
 
+    def parameters(self, gram: Float64[np.ndarray, "d d"]) -> Float64[np.ndarray, "c s k"]:
+        """Return the draws of α, σ, ρ, η and b side by side."""
+        columns = [self.draws[name][:, :, None] for name in (*SCALES, "b")]
+        if "alpha" in self.draws:
+            return np.concatenate([self.draws["alpha"], *columns], axis=2)
+        root = np.linalg.inv(np.linalg.cholesky(gram))
+        alpha = self.draws["rho"][:, :, None] * (self.draws["zeta"] @ root)
+        return np.concatenate([alpha, *columns], axis=2)
 
-def sample(gradient: Gradient, n_weights: int, *, chains: int, length: int, n_jobs: int) -> Chains:
-    """Run chains of a warm-up and as many draws, n_jobs at once; call under 64-bit precision."""
+
+def sample(gradient: Gradient, like: Sites, *, chains: int, length: int, n_jobs: int) -> Chains:
+    """Run chains of a warm-up and as many draws, n_jobs at once; call under 64-bit precision.
+
+    ``like`` has the sites' shapes. Starts are drawn as NumPyro draws them.
+    """
     f, data = gradient.potential, gradient.data
     init, transition = hmc(potential_fn_gen=lambda data: partial(f, data), algo="NUTS")
 
     def start(seed: int) -> Any:
-        u = as_arrays(_start(np.random.default_rng(seed), n_weights))
+        uniform = partial(np.random.default_rng(seed).uniform, -START_RADIUS, START_RADIUS)
+        u = as_arrays({name: uniform(x.shape) for name, x in like.items()})
         info, key = ParamInfo(u, *gradient(u)), jax.random.key(seed)
         return init(info, num_warmup=length, model_args=(data,), rng_key=key)
 
@@ -189,21 +210,10 @@ def sample(gradient: Gradient, n_weights: int, *, chains: int, length: int, n_jo
         times.append(time.perf_counter())
     z, diverging, n_steps = jax.tree.map(lambda *parts: np.stack(parts), *runs)
     return Chains(
-        draws=_constrained(z),
+        draws={name: np.exp(x) if name in SCALES else x for name, x in z.items()},
         diverging=diverging,
         n_steps=n_steps,
         warmup_steps=int(sum(steps.sum() for _, _, steps in warmups)),
         warmup_seconds=times[1] - times[0],
         seconds=times[2] - times[1],
     )
-
-
-def _start(rng: np.random.Generator, n_weights: int) -> Sites:
-    """Draw a start as NumPyro does."""
-    shapes = {name: (n_weights,) if name == "alpha" else () for name in SITES}
-    return {name: rng.uniform(-START_RADIUS, START_RADIUS, shapes[name]) for name in SITES}
-
-
-def _constrained(z: Sites) -> Float64[np.ndarray, "c s k"]:
-    columns = [np.exp(z[name]) if name in POSITIVE else z[name] for name in SITES]
-    return np.concatenate([x.reshape(*x.shape[:2], -1) for x in columns], axis=2)

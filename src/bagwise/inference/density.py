@@ -12,7 +12,7 @@ O(n d), without a division or a scattered sum per bag and direction.
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,13 @@ from bagwise.inference.transport import LEAST_VAR, Transport
 SIZES_PER_BLOCK = 12
 
 Data = dict[str, Any]
+
+
+class Model(NamedTuple):
+    """What decides the code, not the data, of a density: each is compiled on its own."""
+
+    likelihood: str
+    rigid: bool
 
 
 def prepare(problem: ShrinkageProblem, priors: ScalePriors, transport: Transport) -> Data:
@@ -85,40 +92,45 @@ def _blocks(size_of: np.ndarray, n_sizes: int) -> tuple[np.ndarray, np.ndarray]:
     return rows, sizes
 
 
-def transported(data: Data, z: jax.Array) -> tuple[jax.Array, ...]:
-    """Return w, γ, x, ω and the log of the Jacobian over ρ^q: Σ log u' − ½ log det A."""
+def transported(rigid: bool, data: Data, z: jax.Array) -> tuple[jax.Array, ...]:
+    """Return v = (w, γ), its prior standard deviations, x, and the log of the Jacobian."""
     m = data["transport"]
-    d, q = m["mean_map"].shape
-    j = m["extra"].shape[0]
+    j, q = m["extra"].shape[0], m["mean_map"].shape[1]
     c = m["center"] + m["scale_factor"] @ z[j:]
     middle = jnp.logaddexp(0.0, m["bend"])
     a = m["bend"] + middle * (1.0 + jnp.exp(-m["bend"])) * c
     relative = jnp.where(m["folded"], 1.0 + c, jnp.logaddexp(0.0, a) / middle)
-    log_slope = jnp.where(m["folded"], 0.0, -jnp.logaddexp(0.0, -a))
+    log_jacobian = jnp.sum(jnp.where(m["folded"], 0.0, -jnp.logaddexp(0.0, -a)))
     x = m["scales"] * relative
+    sd = jnp.concatenate([jnp.full(q, x[-1]), jnp.full(j - q, m["effect_sd"])])
+    if rigid:
+        v = m["mean"] + m["slope"] @ (c - m["center"]) + m["factor"] @ z[:j]
+        return v, sd, x, log_jacobian
+    precision, pull = _regression(m, x)
+    factor = jnp.linalg.cholesky(jnp.eye(j) + sd[:, None] * (precision + m["extra"]) * sd)
+    half = solve_triangular(factor, sd * (pull + m["extra_pull"]), lower=True) + z[:j]
+    v = sd * solve_triangular(factor.T, half, lower=False)
+    log_jacobian += jnp.sum(jnp.log(sd)) - jnp.sum(jnp.log(jnp.diagonal(factor)))
+    return v, sd, x, log_jacobian
+
+
+def _regression(m: Data, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return H^T S H and H^T b of the transport, at scales x, with effects beside the weights."""
+    H, d = m["mean_map"], m["mean_map"].shape[0]
+    n_effects = m["gram"].shape[1] - d
     # A flag is data, not code: so all models share these lines.
     noise = jnp.where(m["has_noise"], x[0] ** 2, m["scales"][0] ** 2)
     share = (m["bag_var"] + m["scales"][0] ** 2 + LEAST_VAR) / (m["bag_var"] + noise + LEAST_VAR)
     eta = jnp.where(m["shrinks"], x[max(len(x) - 2, 0)], 1.0)
     seen = eta * m["sizes"][:, None]
-    gain = (
-        jnp.ones((m["sizes"].shape[0], d + j - q))
-        .at[:, :d]
-        .set(seen / (1.0 + seen * m["spectrum"]))
-    )
+    gain = seen / (1.0 + seen * m["spectrum"])
+    gain = jnp.concatenate([gain, jnp.ones((gain.shape[0], n_effects))], axis=1)
     weighted = share[:, None] * gain
     S = jnp.sum(weighted[:, :, None] * m["gram"] * gain[:, None, :], axis=0)
     b = jnp.sum(weighted * m["pull"], axis=0)
-    sd = jnp.concatenate([jnp.full(q, x[-1]), jnp.full(j - q, m["effect_sd"])])
-    H = m["mean_map"]
-    told = jnp.block([[H.T @ S[:d, :d] @ H, H.T @ S[:d, d:]], [S[d:, :d] @ H, S[d:, d:]]])
-    pull = jnp.concatenate([b[:d] @ H, b[d:]]) + m["extra_pull"]
-    factor = jnp.linalg.cholesky(jnp.eye(j) + sd[:, None] * (told + m["extra"]) * sd)
-    half = solve_triangular(factor, sd * pull, lower=True) + z[:j]
-    omega = solve_triangular(factor.T, half, lower=False)
-    v = sd * omega
-    log_jacobian = jnp.sum(log_slope) - jnp.sum(jnp.log(jnp.diagonal(factor)))
-    return v[:q], v[q:], x, omega, log_jacobian
+    cross = H.T @ S[:d, d:]
+    told = jnp.block([[H.T @ S[:d, :d] @ H, cross], [cross.T, S[d:, d:]]])
+    return told, jnp.concatenate([b[:d] @ H, b[d:]])
 
 
 def log_likelihood(
@@ -144,11 +156,11 @@ def log_likelihood(
     return jnp.sum(data["sample_weight"] * value)
 
 
-def potential(kind: str, data: Data, z: jax.Array) -> jax.Array:
-    """Return −log p(z | y), up to a constant.
-
-    The prior of w is −½‖ω_w‖² − q log ρ, whose second term the Jacobian of w = ρω_w takes away.
-    """
-    w, effects, x, omega, log_jacobian = transported(data, z)
-    prior = -0.5 * (jnp.sum(omega**2) + jnp.sum((x / data["prior"]) ** 2))
-    return -(log_likelihood(kind, data, w, effects, x) + prior + log_jacobian)
+def potential(model: Model, data: Data, z: jax.Array) -> jax.Array:
+    """Return −log p(z | y), up to a constant."""
+    v, sd, x, log_jacobian = transported(model.rigid, data, z)
+    q = data["mean_map"].shape[1]
+    log_prior = -0.5 * jnp.sum((v / sd) ** 2) - jnp.sum(jnp.log(sd))
+    log_prior -= 0.5 * jnp.sum((x / data["prior"]) ** 2)
+    told = log_likelihood(model.likelihood, data, v[:q], v[q:], x)
+    return -(told + log_prior + log_jacobian)

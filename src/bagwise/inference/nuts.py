@@ -23,7 +23,7 @@ from numpyro.infer.util import ParamInfo
 from threadpoolctl import threadpool_limits
 
 from bagwise.exceptions import BagwiseWarning
-from bagwise.inference.density import Data, potential
+from bagwise.inference.density import Data, Model, potential
 from bagwise.inference.diagnostics import MAX_TREE_DEPTH
 from bagwise.inference.draws import Trajectories
 from bagwise.inference.settings import NUTS
@@ -36,10 +36,10 @@ Sampled = tuple[Float64[np.ndarray, "c s j"], Trajectories]
 
 
 @lru_cache(maxsize=32)
-def _kernel(kind: str, settings: NUTS) -> tuple[Callable[..., Any], ...]:
-    """Return functions to start and to advance a chain, compiled once per kind and settings."""
-    init, step = hmc(potential_fn_gen=lambda data: partial(potential, kind, data), algo="NUTS")
-    value_and_grad = jax.jit(jax.value_and_grad(partial(potential, kind), argnums=1))
+def _kernel(model: Model, settings: NUTS) -> tuple[Callable[..., Any], ...]:
+    """Return functions to start and to advance a chain, compiled once per model and settings."""
+    init, step = hmc(potential_fn_gen=lambda data: partial(potential, model, data), algo="NUTS")
+    value_and_grad = jax.jit(jax.value_and_grad(partial(potential, model), argnums=1))
 
     def start(data: Data, z: np.ndarray, seed: int) -> Any:
         value, gradient = value_and_grad(data, z)
@@ -68,9 +68,9 @@ def _kernel(kind: str, settings: NUTS) -> tuple[Callable[..., Any], ...]:
 class _Chain:
     """One chain: its state and the runs made so far."""
 
-    def __init__(self, kind: str, settings: NUTS, data: Data, z: np.ndarray, seed: int) -> None:
+    def __init__(self, model: Model, settings: NUTS, data: Data, z: np.ndarray, seed: int) -> None:
         self.settings, self.data = settings, data
-        self._start, self._advance = _kernel(kind, settings)
+        self._start, self._advance = _kernel(model, settings)
         self._seed, self._z = seed, z
         self._state: Any = None
         self.runs: list[tuple[np.ndarray, ...]] = []
@@ -96,16 +96,16 @@ class _Chain:
 
 
 def sample(
-    kind: str, data: Data, starts: Float64[np.ndarray, "c j"], settings: NUTS, seeds: list[int]
+    model: Model, data: Data, starts: Float64[np.ndarray, "c j"], settings: NUTS, seeds: list[int]
 ) -> Sampled:
-    """Sample exp(−potential(kind, data, ·)): draws of z, with one chain from each start.
+    """Sample exp(−potential(model, data, ·)): draws of z, with one chain from each start.
 
     Ctrl-C ends the sampling; the draws made so far are kept, with a warning that says how many. If
     there are none yet, the interrupt is passed on.
     """
     with jax.enable_x64(True):
         data = jax.tree.map(jax.numpy.asarray, data)
-    chains = [_Chain(kind, settings, data, *pair) for pair in zip(starts, seeds, strict=True)]
+    chains = [_Chain(model, settings, data, *pair) for pair in zip(starts, seeds, strict=True)]
     stop = threading.Event()
     total = len(chains) * (settings.warmup + settings.draws)
     # JAX's factorisations are LAPACK's: threads of its own would get in the chains' way.

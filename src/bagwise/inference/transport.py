@@ -13,6 +13,10 @@ with l the slope of −log p(y | ξ). E and p are what it leaves out at the mode
 ν_i say of the weights. So the weights follow the scales as far as the labels let them: there is no
 funnel where these are silent and no stiffness where they are not.
 
+Where the scales are so well known that A hardly changes, a rigid map is as good, and cheaper:
+
+    v = v̂ + B (c − c̄) + F z_v
+
 S and b depend on the bags only through sums over those of a size. Sizes are put into a few bins,
 which makes the map a little less exact, but not the posterior: Laplace's approximation is the map
 of standard normals, and NUTS corrects the density of z to the true one.
@@ -20,7 +24,7 @@ of standard normals, and NUTS corrects the density of z to the true one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float64
@@ -31,6 +35,10 @@ from bagwise.inference.shrinkage_objective import Moments, ShrinkageProblem
 
 # Bins of bag sizes.
 MAX_BINS = 8
+
+# The map is rigid if, within two standard deviations of the scales, no variance of the weights
+# given them changes by more than this factor.
+RIGID_FACTOR = 3.0
 
 # Rows of z mapped at once.
 BLOCK_ROWS = 256
@@ -49,6 +57,8 @@ class Transport:
     effect_sd : s
     scales : (k,), x̂;  folded, bend, center : (k,), and scale_factor : (k, k), of their coordinates
     has_noise, shrinks : whether σ and η are among the scales
+    rigid : whether v follows the scales only linearly
+    mean : (q + r,), v̂;  slope : (q + r, k), B;  factor : (q + r, q + r), F
     """
 
     sizes: Float64[np.ndarray, " b"]
@@ -67,6 +77,10 @@ class Transport:
     scale_factor: Float64[np.ndarray, "k k"]
     has_noise: bool
     shrinks: bool
+    rigid: bool
+    mean: Float64[np.ndarray, " j"]
+    slope: Float64[np.ndarray, "j k"]
+    factor: Float64[np.ndarray, "j j"]
 
     @classmethod
     def of(cls, problem: ShrinkageProblem, mode: MarginalMode) -> Transport:
@@ -105,8 +119,12 @@ class Transport:
             scale_factor=np.linalg.cholesky(mode.scale_cov),
             has_noise="noise" in problem.scale_names,
             shrinks="prior_scale" in problem.scale_names,
+            rigid=False,
+            mean=mode.v,
+            slope=np.zeros((j, len(mode.phi))),
+            factor=np.eye(j),
         )
-        return bare._completed(mode, q)
+        return bare._completed(mode, q)._perhaps_rigid()
 
     def _completed(self, mode: MarginalMode, q: int) -> Transport:
         """Add E and p, which make mean and covariance at the mode what they should be."""
@@ -118,8 +136,39 @@ class Transport:
         # Over the sds at the mode; the map multiplies by those at x.
         extra = missing / sd[:, None] / sd
         extra_pull = ((precision[0] + missing) @ (mode.v / sd) - pull[0]) / sd
-        fields = self.__dict__ | {"extra": extra, "extra_pull": extra_pull}
-        return Transport(**fields)
+        return replace(self, extra=extra, extra_pull=extra_pull)
+
+    def _perhaps_rigid(self) -> Transport:
+        """Make the map rigid if it would hardly bend."""
+        k = len(self.scales)
+        steps = self.scale_factor.T  # rows: one standard deviation along each axis
+        c = self.center + np.concatenate([np.zeros((1, k)), 2.0 * steps, -2.0 * steps])
+        mean, precision = self._conditional(c)
+        root = np.linalg.inv(np.linalg.cholesky(precision[0]))
+        changes = np.linalg.eigvalsh(root @ precision[1:] @ root.T)
+        if changes.min() < 1.0 / RIGID_FACTOR or changes.max() > RIGID_FACTOR:
+            return self
+        along = (mean[1 : k + 1] - mean[k + 1 :]) / 4.0  # change of v per standard deviation
+        slope = np.linalg.solve(steps, along).T
+        return replace(self, rigid=True, mean=mean[0], slope=slope, factor=root.T)
+
+    def _conditional(
+        self, c: Float64[np.ndarray, "m k"]
+    ) -> tuple[Float64[np.ndarray, "m j"], Float64[np.ndarray, "m j j"]]:
+        """Return mean and precision of v given the coordinates of the scales."""
+        x = self.scales * relative_scales(c, self.folded, self.bend)[0]
+        sd = self._prior_sd(x, self.mean_map.shape[1])
+        precision, pull = self._scaled(x, sd)
+        omega = np.linalg.solve(precision, pull[:, :, None])[:, :, 0]
+        return sd * omega, precision / sd[:, :, None] / sd[:, None, :]
+
+    def _scaled(
+        self, x: Float64[np.ndarray, "m k"], sd: Float64[np.ndarray, "m j"]
+    ) -> tuple[Float64[np.ndarray, "m j j"], Float64[np.ndarray, "m j"]]:
+        """Return A and D^T b + p."""
+        precision, pull = self._regression(x)
+        extra = sd[:, :, None] * self.extra * sd[:, None, :]
+        return precision + extra, pull + sd * self.extra_pull
 
     @property
     def size(self) -> int:
@@ -140,10 +189,11 @@ class Transport:
         j, q = len(self.extra), self.mean_map.shape[1]
         c = self.center + z[:, j:] @ self.scale_factor.T
         x = self.scales * relative_scales(c, self.folded, self.bend)[0]
+        if self.rigid:
+            v = self.mean + (c - self.center) @ self.slope.T + z[:, :j] @ self.factor.T
+            return v[:, :q], v[:, q:], np.abs(x)
         sd = self._prior_sd(x, q)
-        precision, pull = self._regression(x)
-        precision = precision + sd[:, :, None] * self.extra * sd[:, None, :]
-        pull = pull + sd * self.extra_pull
+        precision, pull = self._scaled(x, sd)
         factor = np.linalg.cholesky(precision)
         half = np.linalg.solve(factor, pull[:, :, None])[:, :, 0] + z[:, :j]
         omega = np.linalg.solve(factor.transpose(0, 2, 1), half[:, :, None])[:, :, 0]
