@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench parity format clean
+.PHONY: help demo test bench parity calibration format clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## /  \1\t/'
@@ -34,6 +34,9 @@ bench: $(STAMP) ## time and score the models
 
 parity: $(STAMP) ## compare with the numbers the paper's authors stored
 	@$(BIN)/python -m bagwise.experiments.parity
+
+calibration: $(STAMP) ## coverage, classes and molecules: are the answers as sure as they should be
+	@$(BIN)/python -m bagwise.experiments.calibration
 
 format: $(STAMP) ## put the code in its standard form
 	$(BIN)/ruff check --fix .

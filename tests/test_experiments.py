@@ -17,7 +17,7 @@ def demo_predictions():
     return data.test, predictions
 
 
-@pytest.mark.parametrize("method", ["RBF network", "BLR", "shrinkage", "shrinkageC"])
+@pytest.mark.parametrize("method", ["RBF network", "BLR", "shrinkage", "shrinkageC", "BDR"])
 def test_untuned_models_beat_the_authors_stored_ones(demo_predictions, method):
     test, predictions = demo_predictions
     ours = {
@@ -36,6 +36,7 @@ def test_only_the_shrinkage_models_widen_their_intervals_for_small_bags(demo_pre
     widening = {name: p.std[small].mean() / p.std[large].mean() for name, p in predictions.items()}
     assert widening["shrinkage"] > 3
     assert widening["shrinkageC"] > 3
+    assert widening["BDR"] > 3
     assert widening["RBF network"] == pytest.approx(1.0)
     assert widening["freq-shrinkage"] == pytest.approx(1.0)
     assert widening["BLR"] < 1.2
@@ -76,8 +77,9 @@ def _rows(change: float) -> list[dict]:
 def test_parity_table_shows_differences_and_wins():
     text = parity.summary(_rows(-0.01))
     assert "| gamma-varying | BLR | NLL | 1.086 (" in text
-    assert text.count("| -0.010 | 11 of 11 |") == 7
+    assert text.count("| -0.010 | 11 of 11 |") == 9
     assert text.count("| -0.010 | 10 of 10 |") == 7
+    assert text.count("| -0.010 | 8 of 8 |") == 2  # the authors kept BDR for 8 of the 10 seeds
 
 
 def test_parity_results_survive_being_written(tmp_path):
@@ -91,17 +93,22 @@ def test_parity_results_survive_being_written(tmp_path):
 def test_parity_computes_only_what_is_missing(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(parity, "SETTINGS", parity.SETTINGS[:2])
     rows = _rows(0.0)
-    parity.write_rows(rows[:4], tmp_path / "rows.csv")
+    parity.write_rows(rows[:5], tmp_path / "rows.csv")
     asked = []
 
-    def run_setting(*setting):
-        asked.append(setting)
-        return [row for row in rows if (row["experiment"], row["setting"]) == setting]
+    def run_setting(experiment, setting, methods):
+        asked.append((experiment, setting, methods))
+        wanted = experiment, setting
+        return [
+            row
+            for row in rows
+            if (row["experiment"], row["setting"]) == wanted and row["method"] in methods
+        ]
 
     monkeypatch.setattr(parity, "run_setting", run_setting)
     parity.main(["--out", str(tmp_path / "rows.csv")])
-    assert asked == [("gamma-varying", 5)]
-    assert len(parity.read_rows(tmp_path / "rows.csv")) == 8
+    assert asked == [("gamma-varying", 5, parity.METHODS)]
+    assert len(parity.read_rows(tmp_path / "rows.csv")) == 10
     assert "Ours beside" in (tmp_path / "rows.md").read_text() == capsys.readouterr().out[:-1]
 
 
@@ -113,7 +120,9 @@ def test_parity_scores_one_setting(monkeypatch, capsys):
     grid = {"n_landmarks": (5,), "bandwidth_scale": (1.0,)}
     monkeypatch.setattr(parity, "paper_grid", lambda _: grid)
     monkeypatch.setattr(parity, "SHRINKAGE_GRID", {"weight_var": (1.0,)})
-    rows = parity.run_setting("gamma-varying", 25)
+    monkeypatch.setattr(parity, "BDR_GRID", {})
+    monkeypatch.setattr(parity, "NUTS", lambda **_: "laplace")
+    rows = parity.run_setting("gamma-varying", 25, parity.METHODS)
     assert [row["method"] for row in rows] == list(parity.models("kmeans"))
     assert all(np.isfinite(row["mse"]) and np.isfinite(row["nll"]) for row in rows)
-    assert capsys.readouterr().out.count("gamma-varying 25") == 4
+    assert capsys.readouterr().out.count("gamma-varying 25") == 5

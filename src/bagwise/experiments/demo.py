@@ -21,10 +21,12 @@ from rich.table import Table
 
 from bagwise.datasets import bayes_optimal, gamma_varying
 from bagwise.datasets.gamma import GammaExperiment
+from bagwise.inference import NUTS
 from bagwise.metrics import Scores, evaluate
 from bagwise.plots import predictions_by_size
 from bagwise.regressors import (
     BayesianLinearRegressor,
+    BDRRegressor,
     FrequentistShrinkageRegressor,
     RBFNetworkRegressor,
     ShrinkageRegressor,
@@ -38,6 +40,7 @@ MODELS: dict[str, Any] = {
     "BLR": BayesianLinearRegressor(),
     "shrinkage": ShrinkageRegressor(),
     "shrinkageC": ShrinkageRegressor(prior="convolved"),
+    "BDR": BDRRegressor(inference=NUTS(progress=False)),
 }
 
 METRICS = (
@@ -97,7 +100,8 @@ def main(arguments: list[str] | None = None) -> None:
         "The RBF network and BLR take the average of 5 points for the truth: their intervals are as"
         " narrow at N = 5 as at N = 1000, and miss. The shrinkage models widen them for small bags"
         " and narrow them for large ones. (At N = 1000 theirs are a little too narrow: what is left"
-        " there is the uncertainty of the weights, of which they take a point estimate.)",
+        " there is the uncertainty of the weights, of which they take a point estimate; BDR adds"
+        " it.)",
         highlight=False,
     )
     figure = predictions_by_size(predictions, y, sizes)
