@@ -257,6 +257,15 @@ def test_many_more_landmarks_than_bags(name):
     assert model.score(arrays, y) > (0.5 if "nuts" not in name else -1)
 
 
+@pytest.mark.parametrize("inference", ["laplace", "map"])
+def test_default_landmarks_give_intervals_of_the_size_of_the_labels(inference):
+    rng = np.random.default_rng(0)
+    y = rng.uniform(1, 2, 40)
+    arrays = [rng.normal(x, 0.4, (12, 2)) for x in y]
+    prediction = BDRRegressor(inference=inference).fit(arrays, y).predict_dist(arrays)
+    assert (prediction.std < y.std()).all()
+
+
 # ---- covariates ---------------------------------------------------------------------------------
 
 
@@ -277,18 +286,18 @@ def test_a_covariate_that_explains_everything(name):
 
 # ---- priors -------------------------------------------------------------------------------------
 
-POSTERIORS = ["regressor-laplace", "regressor-map", "bdr-laplace", "logistic-laplace"]
+POSTERIORS = ["regressor-laplace", "bdr-laplace", "logistic-laplace"]
 
 
 @pytest.mark.parametrize("name", POSTERIORS)
 @pytest.mark.parametrize("field", ["noise", "weights", "prior_scale", "intercept"])
-@pytest.mark.parametrize("scale", [1e-9, 1e-3, 1e3, 1e9])
+@pytest.mark.parametrize("scale", [1e-9, 1e-3, 1e6])
 def test_extreme_priors(name, field, scale):
     y = LEVEL if is_regressor(name) else HIGH
     fit(name, BAGS, y, priors=Priors(**{field: scale}))
 
 
-@pytest.mark.parametrize("name", ["regressor-laplace", "bdr-laplace", "logistic-laplace"])
+@pytest.mark.parametrize("name", POSTERIORS)
 def test_weights_that_may_not_be_leave_the_average(name):
     y = LEVEL if is_regressor(name) else HIGH
     _, prediction = fit(name, BAGS, y, priors=Priors(weights=1e-6, intercept=1.0))

@@ -31,6 +31,7 @@ LEVELS = (0.5, 0.8, 0.95)
 QUIET = NUTS(progress=False)
 
 MUSK_GRID = {"n_landmarks": (30, 60, 90), "bandwidth_scale": (0.5, 1.0, 2.0, 4.0)}
+N_FOLDS = 10
 PUBLISHED = {"bag mean, published": 0.832, "set kernel, published": 0.880}
 
 Lines = Iterator[str]
@@ -157,7 +158,7 @@ def _tuned(X: Any, y: Any) -> Any:
 
 def _out_of_fold(fit: Callable[[Any, Any], Any], data: Any, repeat: int) -> np.ndarray:
     p = np.zeros(len(data.labels))
-    folds = StratifiedKFold(10, shuffle=True, random_state=repeat)
+    folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=repeat)
     for train, test in folds.split(data.labels, data.labels):
         model = fit(data.bags[train], data.labels[train])
         p[test] = model.predict_dist(data.bags[test]).probability

@@ -18,8 +18,8 @@ import numpy as np
 
 from bagwise.datasets import gamma_fixed, gamma_varying, load_paper_results
 from bagwise.datasets.gamma import GammaExperiment
-from bagwise.metrics import coverage, mse, nll
 from bagwise.inference import NUTS
+from bagwise.metrics import coverage, mse, nll
 from bagwise.regressors import (
     BayesianLinearRegressor,
     BDRRegressor,
@@ -242,10 +242,11 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     rows = [] if options.fresh else read_rows(options.out)
     wanted = [(options.only[0], int(options.only[1]))] if options.only else SETTINGS
-    for setting in wanted:
-        done = {row["method"] for row in rows if (row["experiment"], row["setting"]) == setting}
+    for experiment, setting in wanted:
+        key = experiment, setting
+        done = {row["method"] for row in rows if (row["experiment"], row["setting"]) == key}
         if missing := METHODS - done:
-            rows += run_setting(*setting, missing)
+            rows += run_setting(experiment, setting, missing)
             rows.sort(key=lambda row: SETTINGS.index((row["experiment"], row["setting"])))
             write_rows(rows, options.out)
     text = summary(rows)
