@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float64
 
 from bagwise.exceptions import BagwiseError
 from bagwise.inference.shrinkage_objective import ShrinkageProblem
+from bagwise.shrinkage import ShrinkageBasis
 from bagwise.validation import is_positive
 
 # The weights' scale ρ may make the function vary over bags this much more than the labels do.
@@ -96,7 +97,7 @@ class ScalePriors:
         weights = WEIGHT_SPREAD / np.sqrt(spread) if spread > 0 else WEIGHT_SPREAD
         scales = {
             "noise": priors.noise,
-            "prior_scale": priors.prior_scale or BETWEEN_BAGS / basis.typical(),
+            "prior_scale": priors.prior_scale or BETWEEN_BAGS / _mean_spectrum(basis),
             "weight_var": priors.weights or weights,
         }
         return cls(
@@ -111,3 +112,11 @@ class ScalePriors:
         ratio = np.exp(self.power * phi) / self.scale
         constant = 0.5 * np.log(2.0 / np.pi) + np.log(self.power / self.scale)
         return float(np.sum(self.power * phi - 0.5 * ratio**2 + constant))
+
+
+def _mean_spectrum(basis: ShrinkageBasis) -> float:
+    """Return the average of λ: that of the directions in which bags can be seen to differ.
+
+    A geometric mean would go by the directions that the kernel hardly sees.
+    """
+    return float(basis.spectrum.mean()) or 1.0
