@@ -7,10 +7,10 @@ STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench parity calibration format clean
+.PHONY: help demo test test-all bench parity calibration format clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## /  \1\t/'
+	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("bagwise needs Python 3.11 or newer, but $(PYTHON) is %d.%d: try make PYTHON=python3.11" % v[:2])'
@@ -27,7 +27,10 @@ test: $(STAMP) ## style, types, module order, tests and branch coverage
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest --cov --cov-branch --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-branch --cov-report=term:skip-covered
+
+test-all: $(STAMP) ## the same with the long tests
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "long or not long"
 
 bench: $(STAMP) ## time and score the models
 	@$(BIN)/python -m bagwise.experiments.bench

@@ -58,8 +58,10 @@ class ShrinkageBasis:
     def project(
         self, mean: Float64[np.ndarray, "n d"], prior_mean: Float64[np.ndarray, " d"]
     ) -> Float64[np.ndarray, "n d"]:
-        """Return t_i = W^T (μ̂_i − m0) for every bag."""
-        return (mean - prior_mean) @ self.projection
+        """Return t_i = W^T (μ̂_i − m0) for every bag; 0 where it would be rounding error."""
+        gaps = mean - prior_mean
+        gaps[np.abs(gaps) < ROUNDING * np.abs(prior_mean).max()] = 0.0
+        return gaps @ self.projection
 
     def slack(
         self, sizes: Float64[np.ndarray, " m"], prior_scale: float

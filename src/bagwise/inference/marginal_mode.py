@@ -2,9 +2,12 @@
 
 The joint density of weights and scales is highest where the weights' variance is smallest, which is
 the edge of a funnel and far from where the mass is. So the scales φ = (log σ², log η, log ρ²) are
-taken at the mode of their own posterior, with the weights v = (w, γ) integrated out by Laplace:
+taken at the mode of their own posterior, with the weights v = (w, γ) integrated out by a Gaussian:
 
-    −log p(φ | y) = J(v̂, φ) + ½ log det H(v̂, φ) + constant,     v̂(φ) the mode of v given φ
+    −log p(φ | y) = E_V J(v, φ) + ½ log det V^-1 + constant,     v ~ N(v̂(φ), V)
+
+v̂ is the mode of v given φ, and V^-1 its information, averaged over V itself where that matters: see
+:mod:`bagwise.inference.information`. Where V is small this is Laplace's approximation.
 
 A scale that could well be zero has a long tail in its log. So the Gaussian around the mode is one
 of coordinates c that are nearer to x = (σ, η, ρ) itself: see :mod:`bagwise.inference.coordinates`.
@@ -20,16 +23,17 @@ from jaxtyping import Bool, Float64
 from scipy.optimize import minimize
 
 from bagwise.inference.coordinates import LEAST_RELATIVE, bend_of, relative_scales
+from bagwise.inference.information import Information, information_at
 from bagwise.inference.posterior_mode import GRADIENT_TOLERANCE, MAX_STEPS, Mode
 from bagwise.inference.priors import ScalePriors
 from bagwise.inference.shrinkage_objective import Evaluation, ShrinkageProblem, likelihood_at
 
 # Steps in φ: for the gradient of the search, and for the curvature at the end.
-GRADIENT_STEP = 1e-3
+GRADIENT_STEP = 1e-2
 CURVATURE_STEP = 0.05
 
 # The search ends when a step would gain less than about the square of this in log density.
-SEARCH_TOLERANCE = 0.02
+SEARCH_TOLERANCE = 0.05
 
 # Scales are never taken to be less certain than this, relative to their mode.
 MAX_RELATIVE_SD = 3.0
@@ -75,6 +79,7 @@ class ScalePosterior:
         self.problem, self.priors = problem, priors
         self.v = v
         self.n_weights = len(v) - problem.effects.shape[1]
+        self.added = np.zeros(len(problem.sizes))
 
     def precision(self, phi: Float64[np.ndarray, " k"]) -> Float64[np.ndarray, " j"]:
         """Return the prior precision of each entry of v."""
@@ -99,26 +104,28 @@ class ScalePosterior:
         self.v = found.x
         return given.at(found.x)
 
+    def information(self, phi: Float64[np.ndarray, " k"]) -> Information:
+        """Move to v̂(φ) and return the information on v there."""
+        self.weights_at(phi)
+        theta = np.concatenate([self.v, phi[:-1]])
+        found = information_at(self.problem, theta, self.precision(phi), self.added)
+        self.added = found.added
+        return found
+
     def __call__(self, phi: Float64[np.ndarray, " k"]) -> float:
-        """Evaluate at φ."""
-        if not (np.abs(phi) < MAX_LOG).all():
-            return np.inf
-        at, precision = self.weights_at(phi), self.precision(phi)
-        curvature = curvature_of(at, precision)
+        """Evaluate at φ: the average of J over the weights' spread V, less the entropy of V."""
+        beyond = np.maximum(np.abs(phi) - MAX_LOG, 0.0)
+        if beyond.any():  # finite, as searches take differences
+            return self(np.clip(phi, -MAX_LOG, MAX_LOG)) + float(beyond @ beyond)
+        found, precision = self.information(phi), self.precision(phi)
+        factor = np.linalg.cholesky(found.matrix)
+        spread = np.sum(np.linalg.inv(factor) ** 2, axis=0)  # the diagonal of V
         return (
-            at.value
-            + 0.5 * float(np.sum(precision * self.v**2 - np.log(precision)))
-            + float(np.sum(np.log(np.diag(np.linalg.cholesky(curvature)))))
+            found.value
+            + 0.5 * float(np.sum(precision * (self.v**2 + spread) - np.log(precision)))
+            + float(np.sum(np.log(np.diag(factor))))
             - self.priors.log_density(phi)
         )
-
-
-def curvature_of(
-    at: Evaluation, precision: Float64[np.ndarray, " j"]
-) -> Float64[np.ndarray, "j j"]:
-    """Return the information on v: expected over labels, so never indefinite, and smooth in φ."""
-    j = len(precision)
-    return at.fisher[:j, :j] + np.diag(precision)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +136,7 @@ class MarginalMode:
     ----------
     phi : (k,), log scales of the problem, then log ρ², at the mode of their logs
     v : (j,), (w, γ);  n_weights : q;  effect_sd : prior standard deviation of γ
-    hessian : (j, j), of −log p(v | φ̂, y), prior included
+    hessian : (j, j), the information on v at φ̂, prior included
     power : (k,), with x = exp(power φ)
     folded, bend : (k,), which say what the coordinates of each scale are
     center, scale_cov : (k,) and (k, k), mode and covariance of the coordinates c
@@ -154,6 +161,7 @@ def find_marginal_mode(problem: ShrinkageProblem, priors: ScalePriors, start: Mo
     at_scales = len(start.theta) - problem.n_scales
     posterior = ScalePosterior(problem, priors, start.theta[:at_scales])
     phi = np.append(start.theta[at_scales:], np.log(start.weight_var))
+    phi = np.minimum(phi, np.log(priors.scale) / priors.power)  # where the prior is not yet steep
     found = minimize(
         posterior,
         phi,
@@ -161,8 +169,7 @@ def find_marginal_mode(problem: ShrinkageProblem, priors: ScalePriors, start: Mo
         options={"eps": GRADIENT_STEP, "gtol": SEARCH_TOLERANCE},
     )
     value = posterior(found.x)
-    at, precision, v = posterior.weights_at(found.x), posterior.precision(found.x), posterior.v
-    hessian = curvature_of(at, precision)
+    hessian, v = posterior.information(found.x).matrix, posterior.v
     center, scale_cov = _coordinates(posterior, found.x)
     return MarginalMode(
         phi=found.x,
