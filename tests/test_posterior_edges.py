@@ -246,16 +246,12 @@ def test_very_large_bags(name):
 
 MANY = {"landmarks": "kmeans", "n_landmarks": 90}
 FEWEST = NUTS(chains=2, draws=20, warmup=40, progress=False)
-FLOOR = pytest.mark.xfail(
-    reason="directions in which the kernel is tiny get a large variance from covariance_floor",
-    strict=False,
-)
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        *(pytest.param(name, marks=FLOOR if is_regressor(name) else ()) for name in QUICK),
+        *QUICK,
         *(pytest.param(name, marks=pytest.mark.slow) for name in MODELS if "nuts" in name),
     ],
 )
