@@ -51,6 +51,7 @@ class RBFNetworkRegressor(BagRegressor):
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> y = rng.uniform(1, 2, 50)
     >>> bags = [rng.normal(0, scale, (30, 1)) for scale in y]
@@ -108,6 +109,7 @@ class BayesianLinearRegressor(BagRegressor):
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> y = rng.uniform(1, 2, 50)
     >>> model = BayesianLinearRegressor().fit([rng.normal(0, s, (30, 1)) for s in y], y)
@@ -169,6 +171,7 @@ class FrequentistShrinkageRegressor(BagRegressor):
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> y = rng.uniform(1, 2, 50)
     >>> bags = [rng.normal(0, s, (n, 1)) for s, n in zip(y, [5, 50] * 25)]
@@ -248,6 +251,7 @@ class ShrinkageRegressor(ShrinkageModel, BagRegressor):
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> y = rng.uniform(1, 2, 60)
     >>> bags = [rng.normal(0, s, (n, 1)) for s, n in zip(y, [5, 50] * 30)]
@@ -311,6 +315,7 @@ class BDRRegressor(PosteriorModel, ShrinkageModel, BagRegressor):
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> y = rng.uniform(1, 2, 60)
     >>> bags = [rng.normal(0, s, (n, 1)) for s, n in zip(y, [5, 50] * 30)]
