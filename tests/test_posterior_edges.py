@@ -188,6 +188,7 @@ def test_identical_bags_with_different_labels(name):
     _, prediction = fit(name, bags, y)
     if is_regressor(name):
         assert_allclose(prediction.mean, y.mean(), atol=0.05)
+        # Nothing tells noise from bags here, a ridge that only NUTS follows: its ratio is 1.1.
         assert ((prediction.std > 0.5 * y.std()) & (prediction.std < 3 * y.std())).all()
     else:
         assert_allclose(prediction.probability, y.mean(), atol=0.05)
@@ -257,15 +258,15 @@ FEWEST = NUTS(chains=2, draws=20, warmup=40, progress=False)
 )
 def test_many_more_landmarks_than_bags(name):
     rng = np.random.default_rng(0)
-    arrays = [rng.normal(x, 0.4, (12, 2)) for x in LEVEL[:10]]
-    y = LEVEL[:10] if is_regressor(name) else HIGH[:10]
+    arrays = [rng.normal(x, 0.4, (12, 2)) for x in LEVEL]
+    labels = LEVEL if is_regressor(name) else HIGH
+    y = labels[:10]
     sampler = {"inference": FEWEST} if "nuts" in name else {}
-    model, prediction = fit(name, arrays, y, **MANY, **sampler)
+    model, prediction = fit(name, arrays[:10], y, **MANY, **sampler)
     if is_regressor(name):
         assert (np.abs(prediction.mean - y.mean()) < 2 * np.ptp(y)).all()
         assert (prediction.std < 3 * y.std()).all()
-    # ten bags say little of ninety weights: those that know it stay near the average
-    assert model.score(arrays, y) > (0.0 if "nuts" not in name else -1)
+    assert model.score(arrays, labels) > 0.7  # six of the bags are new
 
 
 @pytest.mark.parametrize("inference", ["laplace", "map"])

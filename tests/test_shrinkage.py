@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dense_oracle
-from bagwise import regressors
+from bagwise import regressors, shrinkage
 from bagwise.embedding import BagStats
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.features import FourierFeatures, LandmarkFeatures
@@ -13,7 +13,14 @@ from bagwise.heads import _shrunk_mean
 from bagwise.kernels import RBF, Matern
 from bagwise.regressors import FrequentistShrinkageRegressor, ShrinkageRegressor
 from bagwise.scaling import Scaling
-from bagwise.shrinkage import ConvolvedPrior, KernelPrior, shrinkage_basis, whitening, with_floor
+from bagwise.shrinkage import (
+    ConvolvedPrior,
+    KernelPrior,
+    kernel_basis,
+    shrinkage_basis,
+    whitening,
+    with_floor,
+)
 from dense_oracle import embedding_posterior, rbf
 
 UNIT = Scaling(np.zeros(2), np.ones(2))
@@ -136,8 +143,13 @@ def test_function_landmarks_equal_to_the_landmarks_are_z_equal_u():
     basis = KernelPrior(features, case.stats, FLOOR).basis
     assert basis.unseen is not None
     assert_allclose(basis.unseen, 0.0, atol=1e-9)
-    assert_allclose(np.abs(basis.mean_map), np.abs(case.basis.mean_map), atol=1e-8)
-    assert_allclose(np.abs(basis.spread_map), np.abs(case.basis.spread_map), atol=1e-6)
+    for found, expected in (
+        (basis.mean_map, case.basis.mean_map),
+        (basis.spread_map, case.basis.spread_map),
+    ):  # the weights of the one are those of the other, turned
+        assert_allclose(
+            np.abs(found @ found.T), np.abs(expected @ expected.T), rtol=1e-7, atol=1e-7
+        )
 
 
 @pytest.mark.parametrize("prior", ["kernel", "convolved"])
@@ -229,6 +241,54 @@ def test_floor_is_a_share_of_the_average_variance():
 
 def test_floor_is_absolute_where_nothing_varies():
     assert_allclose(with_floor(np.zeros((2, 2)), 0.1), 0.1 * np.eye(2))
+
+
+def hidden_directions():
+    """Twelve landmarks of a wide kernel, of which one bag's points see but a few directions."""
+    rng = np.random.default_rng(12)
+    u = rng.normal(size=(12, 2))
+    return rbf(u, u, 2.0), 0.1 * np.eye(12), rng.normal(size=(12, 12))
+
+
+def test_directions_that_no_bag_sees_are_left_out_and_the_larger_the_bag_the_fewer():
+    gram, cov, _ = hidden_directions()
+    values = np.linalg.eigvalsh(gram)
+    for size in (1.0, 100.0, 1e4):
+        basis = kernel_basis(cov, gram, size)
+        expected = values[size * values > 1e-3 * values[-1]]
+        assert_allclose(basis.spectrum, expected / 0.1, rtol=1e-9)
+        assert basis.projection.shape == basis.weight_map.shape == (12, len(expected))
+        assert_allclose(
+            basis.weight_map.T @ gram @ basis.weight_map, np.eye(len(expected)), atol=1e-9
+        )
+
+
+def test_a_function_of_the_directions_left_has_the_mean_and_variance_it_had():
+    gram, cov, gaps = hidden_directions()
+    basis = kernel_basis(cov, gram, 5.0)
+    w = np.random.default_rng(13).normal(size=len(basis.spectrum))
+    alpha, eta, size = basis.weight_map @ w, 0.4, 5.0
+    R = eta * gram
+    solved = np.linalg.solve(R + cov / size, R)
+    kappa = basis.slack(np.array([size]), eta)[0]
+    mean = eta * size * (gaps @ basis.projection * kappa) @ (basis.mean_map @ w)
+    assert_allclose(mean, gaps @ solved @ alpha, rtol=1e-8)
+    var = eta * np.sum(basis.spectrum * kappa * (basis.spread_map @ w) ** 2)
+    assert_allclose(var, alpha @ (R - R @ solved) @ alpha, rtol=1e-8)
+
+
+def test_directions_left_out_do_not_matter_to_a_point_estimate(monkeypatch):
+    rng = np.random.default_rng(14)
+    y = rng.uniform(1, 2, 60)
+    bags = [rng.normal(x, 0.4, (12, 2)) for x in y]
+    settings = {"n_landmarks": 60, "bandwidth_scale": 2.0}
+    few = ShrinkageRegressor(**settings).fit(bags, y)
+    monkeypatch.setattr(shrinkage, "HIDDEN", 1e-9)
+    all_ = ShrinkageRegressor(**settings).fit(bags, y)
+    assert len(few.head_.w) < 0.7 * len(all_.head_.w)
+    found, expected = few.predict_dist(bags), all_.predict_dist(bags)
+    assert_allclose(found.mean, expected.mean, atol=0.03 * expected.std.mean())
+    assert_allclose(found.std, expected.std, rtol=0.03)
 
 
 def test_spectrum_is_not_negative_where_landmarks_repeat():

@@ -33,6 +33,10 @@ ROUNDING = 1e-14
 # Directions whose share of the largest eigenvalue is below this are rounding error.
 NULL = 1e-10
 
+# A direction is hidden if the largest bag tells less of it, relative to its prior, than this share
+# of what one point tells of the direction that is best known.
+HIDDEN = 1e-3
+
 
 @dataclass(frozen=True, eq=False)
 class ShrinkageBasis:
@@ -40,24 +44,24 @@ class ShrinkageBasis:
 
     Attributes
     ----------
-    projection : (d, d), W
-    spectrum : (d,), λ: prior variance over the variance of one point, at η = 1
-    mean_map : (d, q), H
-    spread_map : (d, q), P
+    projection : (d, c), W
+    spectrum : (c,), λ: prior variance over the variance of one point, at η = 1
+    mean_map : (c, q), H
+    spread_map : (c, q), P
     unseen : (q, q), S, or None if z = u
     weight_map : (s, q), T
     """
 
-    projection: Float64[np.ndarray, "d d"]
-    spectrum: Float64[np.ndarray, " d"]
-    mean_map: Float64[np.ndarray, "d q"]
-    spread_map: Float64[np.ndarray, "d q"]
+    projection: Float64[np.ndarray, "d c"]
+    spectrum: Float64[np.ndarray, " c"]
+    mean_map: Float64[np.ndarray, "c q"]
+    spread_map: Float64[np.ndarray, "c q"]
     unseen: Float64[np.ndarray, "q q"] | None
     weight_map: Float64[np.ndarray, "s q"]
 
     def project(
         self, mean: Float64[np.ndarray, "n d"], prior_mean: Float64[np.ndarray, " d"]
-    ) -> Float64[np.ndarray, "n d"]:
+    ) -> Float64[np.ndarray, "n c"]:
         """Return t_i = W^T (μ̂_i − m0) for every bag; 0 where it would be rounding error."""
         gaps = mean - prior_mean
         gaps[np.abs(gaps) < ROUNDING * np.abs(prior_mean).max()] = 0.0
@@ -65,7 +69,7 @@ class ShrinkageBasis:
 
     def slack(
         self, sizes: Float64[np.ndarray, " m"], prior_scale: float
-    ) -> Float64[np.ndarray, "m d"]:
+    ) -> Float64[np.ndarray, "m c"]:
         """Return κ = 1/(1 + N η λ): the share of the prior variance left after N points."""
         return 1.0 / (1.0 + np.multiply.outer(sizes, prior_scale * self.spectrum))
 
@@ -134,6 +138,35 @@ def shrinkage_basis(
     return ShrinkageBasis(projection, spectrum, mean_map, spread_map, unseen, weight_map)
 
 
+def kernel_basis(
+    within_cov: Float64[np.ndarray, "d d"], gram: Float64[np.ndarray, "d d"], largest_bag: float
+) -> ShrinkageBasis:
+    """Return the basis for r = k and z = u, without the directions that no bag can see.
+
+    W diagonalises the RKHS norm as well, so T = W diag(λ)^(-1/2), H = diag(λ)^(1/2) and
+    P = diag(λ)^(-1/2). In a direction of small λ the floor of Σ hides what varies between bags.
+    A point estimate puts no weight there, but a posterior would add the spread of every such weight
+    to the variance of every bag, and there may be more of them than bags.
+
+    Parameters
+    ----------
+    within_cov : (d, d), Σ, positive definite: see :func:`with_floor`
+    gram : (d, d), K = k(u, u);  largest_bag : N of the bag that sees most
+
+    Examples
+    --------
+    >>> kernel_basis(np.eye(2), np.diag([4.0, 1e-6]), 100.0).spectrum
+    array([4.])
+    """
+    spectrum, projection = eigh(gram, within_cov)
+    seen = largest_bag * spectrum > HIDDEN * spectrum[-1]
+    spectrum, projection = spectrum[seen], projection[:, seen]
+    root = np.sqrt(spectrum)
+    return ShrinkageBasis(
+        projection, spectrum, np.diag(root), np.diag(1.0 / root), None, projection / root
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class BasisSlope:
     """Derivative of r in a parameter such as log ℓ, in a basis.
@@ -163,7 +196,7 @@ class OneBasis:
         self,
         basis: ShrinkageBasis,
         prior_mean: Float64[np.ndarray, " d"],
-        bags: Float64[np.ndarray, "n d"],
+        bags: Float64[np.ndarray, "n c"],
         *,
         shrinks: bool = True,
     ) -> None:
@@ -210,12 +243,12 @@ class KernelPrior(OneBasis):
     def __init__(self, features: Features, stats: BagStats, floor: float) -> None:
         prior_mean = stats.mean.mean(axis=0)
         assert stats.within_cov is not None
-        basis = shrinkage_basis(
-            with_floor(stats.within_cov, floor),
-            features.kernel_prior(),
-            whitening(features.weight_gram()),
-            same_landmarks=features.same_landmarks,
-        )
+        within_cov, prior = with_floor(stats.within_cov, floor), features.kernel_prior()
+        if features.same_landmarks:
+            basis = kernel_basis(within_cov, prior.uu, float(stats.sizes.max()))
+        else:
+            weight_map = whitening(features.weight_gram())
+            basis = shrinkage_basis(within_cov, prior, weight_map, same_landmarks=False)
         super().__init__(basis, prior_mean, basis.project(stats.mean, prior_mean))
 
 
