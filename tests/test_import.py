@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -114,7 +113,6 @@ print(json.dumps(sorted(sys.modules)))
     assert loaded.isdisjoint({"jax", "numpyro", "matplotlib"})
 
 
-@pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed")
 def test_the_precision_of_jax_stays_as_it_was():
     code = f"""
 import json, jax

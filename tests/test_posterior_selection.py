@@ -137,3 +137,23 @@ def test_labels_are_checked_before_anything_is_fitted():
         tune(BDRRegressor(), BAGS, LABELS, grid=GRID)
     with pytest.raises(InvalidLabelsError, match="one label per bag"):
         tune(ShrinkageClassifier(), BAGS, LABELS, validation=(NEW, LABELS), grid=GRID)
+
+
+def test_a_class_of_few_bags_has_fewer_folds_and_one_of_one_bag_none():
+    y = np.where(np.arange(len(Y)) < 2, "rare", "common")
+    found = tune(ShrinkageClassifier(), BAGS, y, grid=GRID)
+    by_hand = []
+    for train, test in StratifiedKFold(2, shuffle=True, random_state=0).split(y, y):
+        model = ShrinkageClassifier(**found.params).fit(BAGS[train], y[train])
+        by_hand.append(log_loss(model.predict_dist(BAGS[test]), y[test]))
+    assert_allclose(found.score, np.mean(by_hand), rtol=1e-6)
+    y[1] = "common"
+    with pytest.raises(BagwiseError, match=r"class 'rare' has one bag; .*validation=\(bags"):
+        tune(ShrinkageClassifier(), BAGS, y, grid=GRID)
+
+
+@pytest.mark.parametrize("params", [{"inference": "vi"}, {"priors": 1.0}], ids=str)
+def test_inference_and_priors_are_looked_at_before_anything_is_fitted(params, monkeypatch):
+    monkeypatch.setattr(BDRRegressor, "_fit_head", lambda *_: pytest.fail("fitted"))
+    with pytest.raises(BagwiseError, match="set_params"):
+        BDRRegressor().set_params(**params).fit(BAGS, LEVELS)

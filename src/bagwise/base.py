@@ -81,6 +81,7 @@ class BagEstimator(BaseEstimator):
         """
         bags = as_bags(X)
         task = self.make_task(bags, y, sample_weight)
+        self._check_parameters()
         best: tuple[Embedding, Head] | None = None
         for embedding in self.embeddings(bags):
             head = self._fit_head_alone(embedding, task)
@@ -91,12 +92,16 @@ class BagEstimator(BaseEstimator):
 
     def fit_embedding(self, embedding: Embedding, bags: Bags, task: Task) -> Self:
         """Fit to bags whose features are there already, as :func:`bagwise.tune` does."""
+        self._check_parameters()
         head = self._fit_head_alone(embedding, task)
         return self._keep(bags, task, embedding, self._finish_head(embedding, head, task))
 
     @abstractmethod
     def make_task(self, bags: Bags, y: Any, sample_weight: Any = None) -> Task:
         """Check the labels."""
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that would otherwise be looked at only after much work."""
 
     def _fit_head_alone(self, embedding: Embedding, task: Task) -> Head:
         """Fit the head with one thread.

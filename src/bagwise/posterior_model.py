@@ -33,6 +33,10 @@ class PosteriorModel(BagEstimator):
     priors: Priors | None
     head_: Any
 
+    def _check_parameters(self) -> None:
+        self._checked_inference()
+        self._checked_priors()
+
     def _finish_head(self, embedding: Embedding, head: Head, task: Task) -> Head:
         assert isinstance(head, ShrinkageHead)
         return PosteriorHead.fit(

@@ -205,10 +205,25 @@ def _splits(
         check_covariates_match(bags.covariate_names, bags.n_covariates, held_out)
         yield _Split(bags, y, estimator.make_task(bags, y), held_out, labels)
         return
-    kind = StratifiedKFold if _is_classifier(estimator) else KFold
+    kind = KFold
+    if _is_classifier(estimator):
+        kind, n_folds = StratifiedKFold, min(n_folds, _smallest_class(y))
     for train, test in kind(n_folds, shuffle=True, random_state=0).split(y, y):
         part, labels = bags[train], y[train]
         yield _Split(part, labels, estimator.make_task(part, labels), bags[test], y[test])
+
+
+def _smallest_class(y: np.ndarray) -> int:
+    """Return the number of bags of the smallest class: there can be no more folds than that."""
+    classes, counts = np.unique(y, return_counts=True)
+    rare = np.argmin(counts)
+    if counts[rare] < 2:
+        raise BagwiseError.because(
+            f"class {classes[rare].item()!r} has one bag",
+            "two or more of each class, to fit to some and score on the others",
+            "Give bags to score on, as validation=(bags, labels).",
+        )
+    return int(counts[rare])
 
 
 def _predict(estimator: Any, split: _Split, cache: FeatureCache) -> Any:
