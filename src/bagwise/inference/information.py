@@ -22,9 +22,9 @@ from bagwise.inference.shrinkage_objective import Moments, ShrinkageProblem
 
 MAX_ROUNDS = 30
 
-# Relative change of ν + δ at which the iteration ends. The density is stationary in V, so that it
-# is off by the square of this.
-TOLERANCE = 1e-5
+# Relative change of ν + δ at which the iteration ends. Over a thousand bags it adds up to some 1e-5
+# in log density, of which searches for the scales take second differences.
+TOLERANCE = 1e-7
 
 # The positive part of Σ b_i is made smooth over this share of its standard deviation, as searches
 # for the scales need a smooth density.

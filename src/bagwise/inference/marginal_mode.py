@@ -16,58 +16,37 @@ of coordinates c that are nearer to x = (σ, η, ρ) itself: see :mod:`bagwise.i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float64
-from scipy.optimize import minimize
+from scipy.linalg import cho_factor, cho_solve
 
 from bagwise.inference.coordinates import LEAST_RELATIVE, bend_of, relative_scales
 from bagwise.inference.information import Information, information_at
-from bagwise.inference.posterior_mode import GRADIENT_TOLERANCE, MAX_STEPS, Mode
+from bagwise.inference.posterior_mode import MAX_STEPS, Mode
 from bagwise.inference.priors import ScalePriors
 from bagwise.inference.shrinkage_objective import Evaluation, ShrinkageProblem, likelihood_at
 
-# Steps in φ: for the gradient of the search, and for the curvature at the end.
-GRADIENT_STEP = 1e-2
-CURVATURE_STEP = 0.05
+# Step of the differences that give gradient and curvature in the scales.
+DIFFERENCE = 0.05
 
-# The search ends when a step would gain less than about the square of this in log density.
-SEARCH_TOLERANCE = 0.05
+# The search ends when a step would gain less than this in log density: 0.05 standard deviations.
+SEARCH_GAIN = 1e-3
+MAX_SEARCH_STEPS = 30
+
+# Longest step of the search: a factor of e² in the scales.
+LONGEST_STEP = 2.0
 
 # Scales are never taken to be less certain than this, relative to their mode.
 MAX_RELATIVE_SD = 3.0
 
+# The weights given the scales are found when a step would gain less than this in log density.
+LEAST_GAIN = 1e-6
+MAX_HALVINGS = 30
+
 # Scales outside e^±this are not tried.
 MAX_LOG = 60.0
-
-
-class _GivenScales:
-    """J as a function of v alone; remembers the last v, for which optimisers ask thrice."""
-
-    def __init__(
-        self,
-        problem: ShrinkageProblem,
-        scales: Float64[np.ndarray, " k"],
-        precision: Float64[np.ndarray, " j"],
-    ) -> None:
-        self.problem, self.scales, self.precision = problem, scales, precision
-        self._last: tuple[np.ndarray, Evaluation] | None = None
-
-    def at(self, v: Float64[np.ndarray, " j"]) -> Evaluation:
-        if self._last is None or not np.array_equal(self._last[0], v):
-            theta = np.concatenate([v, self.scales])
-            self._last = v.copy(), likelihood_at(self.problem, theta)
-        return self._last[1]
-
-    def value(self, v: Float64[np.ndarray, " j"]) -> float:
-        return self.at(v).value + 0.5 * float(np.sum(self.precision * v**2))
-
-    def gradient(self, v: Float64[np.ndarray, " j"]) -> Float64[np.ndarray, " j"]:
-        return self.at(v).gradient[: len(v)] + self.precision * v
-
-    def hessian(self, v: Float64[np.ndarray, " j"]) -> Float64[np.ndarray, "j j"]:
-        return self.at(v).hessian[: len(v), : len(v)] + np.diag(self.precision)
 
 
 class ScalePosterior:
@@ -87,22 +66,36 @@ class ScalePosterior:
         effects = np.full(n_effects, self.priors.effect_sd**-2)
         return np.concatenate([np.full(self.n_weights, np.exp(-phi[-1])), effects])
 
-    def weights_at(self, phi: Float64[np.ndarray, " k"]) -> Evaluation:
-        """Move to v̂(φ) and return minus the log likelihood there, with derivatives in all of θ."""
-        given = _GivenScales(self.problem, phi[:-1], self.precision(phi))
-        found = minimize(
-            given.value,
-            self.v,
-            jac=given.gradient,
-            hess=given.hessian,
-            method="trust-exact",
-            options={
-                "gtol": GRADIENT_TOLERANCE * len(self.problem.labels),
-                "maxiter": MAX_STEPS,
-            },
+    def weights_at(self, phi: Float64[np.ndarray, " k"]) -> None:
+        """Move to v̂(φ), by Newton's method with the step halved while it does not help."""
+        precision = self.precision(phi)
+        at = self._given(phi, precision, self.v)
+        for _ in range(MAX_STEPS):
+            step = _downhill(at, len(self.v))
+            gain = 0.5 * float(at.gradient[: len(self.v)] @ step)
+            if gain < LEAST_GAIN:
+                return
+            for _ in range(MAX_HALVINGS):
+                ahead = self._given(phi, precision, self.v - step)
+                if ahead.value < at.value:
+                    break
+                step = 0.5 * step
+            else:
+                return  # as far as rounding lets it
+            self.v, at = self.v - step, ahead
+
+    def _given(
+        self, phi: Float64[np.ndarray, " k"], precision: np.ndarray, v: Float64[np.ndarray, " j"]
+    ) -> Evaluation:
+        """Return J as a function of v alone: what it says of the scales is not used."""
+        at = likelihood_at(self.problem, np.concatenate([v, phi[:-1]]))
+        pull = np.concatenate([precision * v, np.zeros(len(phi) - 1)])
+        return replace(
+            at,
+            value=at.value + 0.5 * float(np.sum(precision * v**2)),
+            gradient=at.gradient + pull,
+            precision=np.concatenate([precision, np.zeros(len(phi) - 1)]),
         )
-        self.v = found.x
-        return given.at(found.x)
 
     def information(self, phi: Float64[np.ndarray, " k"]) -> Information:
         """Move to v̂(φ) and return the information on v there."""
@@ -126,6 +119,15 @@ class ScalePosterior:
             + float(np.sum(np.log(np.diag(factor))))
             - self.priors.log_density(phi)
         )
+
+
+def _downhill(at: Evaluation, j: int) -> Float64[np.ndarray, " j"]:
+    """Return the Newton step of v, with the Fisher information where J is not convex."""
+    gradient = at.gradient[:j]
+    try:
+        return cho_solve(cho_factor(at.hessian[:j, :j]), gradient)
+    except np.linalg.LinAlgError:
+        return cho_solve(cho_factor(at.fisher[:j, :j]), gradient)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,24 +164,19 @@ def find_marginal_mode(problem: ShrinkageProblem, priors: ScalePriors, start: Mo
     posterior = ScalePosterior(problem, priors, start.theta[:at_scales])
     phi = np.append(start.theta[at_scales:], np.log(start.weight_var))
     phi = np.minimum(phi, np.log(priors.scale) / priors.power)  # where the prior is not yet steep
-    found = minimize(
-        posterior,
-        phi,
-        method="BFGS",
-        options={"eps": GRADIENT_STEP, "gtol": SEARCH_TOLERANCE},
-    )
-    value = posterior(found.x)
-    hessian, v = posterior.information(found.x).matrix, posterior.v
-    center, scale_cov = _coordinates(posterior, found.x)
+    phi, _ = search(posterior, phi)
+    value = posterior(phi)
+    hessian, v = posterior.information(phi).matrix, posterior.v
+    center, scale_cov = _coordinates(posterior, phi)
     return MarginalMode(
-        phi=found.x,
+        phi=phi,
         v=v,
         n_weights=posterior.n_weights,
         effect_sd=priors.effect_sd,
         hessian=hessian,
         power=priors.power,
         folded=priors.folded,
-        bend=bend_of(np.exp(priors.power * found.x), priors.scale),
+        bend=bend_of(np.exp(priors.power * phi), priors.scale),
         center=center,
         scale_cov=scale_cov,
         loss=value / len(problem.labels),
@@ -199,20 +196,51 @@ def _coordinates(
         log_jacobian = float(np.sum(log_slope - np.log(u)))
         return posterior(phi + np.log(u) / priors.power) - log_jacobian
 
-    found = minimize(
-        value,
-        np.zeros(len(phi)),
-        method="BFGS",
-        options={"eps": GRADIENT_STEP, "gtol": SEARCH_TOLERANCE},
-    )
-    return found.x, _inverse_hessian(value, found.x)
+    center, hessian = search(value, np.zeros(len(phi)))
+    values, vectors = _positive(hessian)
+    return center, (vectors / values) @ vectors.T
 
 
-def _inverse_hessian(
+def search(
     value: Callable[[np.ndarray], float], c: Float64[np.ndarray, " k"]
-) -> Float64[np.ndarray, "k k"]:
-    """Return the inverse of the Hessian at c, by differences."""
-    k, h = len(c), CURVATURE_STEP
+) -> tuple[Float64[np.ndarray, " k"], Float64[np.ndarray, "k k"]]:
+    """Return a minimum of a smooth function of few numbers, and the Hessian there.
+
+    Newton's method by central differences, which are wide: the function is right to some digits
+    only, as iterations within it end. The Hessian is what is needed in the end, anyway.
+
+    Examples
+    --------
+    >>> found, hessian = search(lambda x: 3.0 * (x[0] - 1.0) ** 2 + x[1] ** 2, np.zeros(2))
+    >>> found.round(6), hessian.round(6)
+    (array([1., 0.]), array([[6., 0.], [0., 2.]]))
+    """
+    for _ in range(MAX_SEARCH_STEPS):
+        middle, gradient, hessian = _differences(value, c)
+        values, vectors = _positive(hessian)
+        step = -(vectors / values) @ (vectors.T @ gradient)
+        if -0.5 * float(gradient @ step) < SEARCH_GAIN:
+            break
+        step *= min(1.0, LONGEST_STEP / float(np.linalg.norm(step)))
+        while value(c + step) > middle:
+            step *= 0.5
+            if np.max(np.abs(step)) < 0.1 * DIFFERENCE:  # as far as its digits let it
+                return c, hessian
+        c = c + step
+    return c, hessian
+
+
+def _positive(hessian: Float64[np.ndarray, "k k"]) -> tuple[np.ndarray, np.ndarray]:
+    """Return eigenvalues, made positive and not too small, and eigenvectors."""
+    values, vectors = np.linalg.eigh(hessian)
+    return np.maximum(np.abs(values), MAX_RELATIVE_SD**-2), vectors
+
+
+def _differences(
+    value: Callable[[np.ndarray], float], c: Float64[np.ndarray, " k"]
+) -> tuple[float, Float64[np.ndarray, " k"], Float64[np.ndarray, "k k"]]:
+    """Return value, gradient and Hessian at c, by differences."""
+    k, h = len(c), DIFFERENCE
     steps, middle = h * np.eye(k), value(c)
     ahead = np.array([value(c + step) for step in steps])
     back = np.array([value(c - step) for step in steps])
@@ -222,5 +250,4 @@ def _inverse_hessian(
             both = value(c + steps[i] + steps[j]) + value(c - steps[i] - steps[j])
             mixed = both - ahead[i] - back[i] - ahead[j] - back[j] + 2.0 * middle
             hessian[i, j] = hessian[j, i] = mixed / (2.0 * h**2)
-    values, vectors = np.linalg.eigh(hessian)
-    return (vectors / np.maximum(values, MAX_RELATIVE_SD**-2)) @ vectors.T
+    return middle, (ahead - back) / (2.0 * h), hessian

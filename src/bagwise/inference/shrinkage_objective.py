@@ -15,14 +15,14 @@ never differentiated. The second derivatives in ℓ are differences of the gradi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float64, Int
 
-from bagwise.likelihoods import Gaussian, Likelihood
+from bagwise.likelihoods import Gaussian, Likelihood, Terms
 from bagwise.shrinkage import BasisSlope, ShrinkageBasis
 
 Vector = Float64[np.ndarray, " n"]
@@ -122,16 +122,6 @@ class ShrinkageProblem:
         at_scales = len(theta) - self.n_scales
         q = at_scales - self.effects.shape[1]
         return theta[:q], theta[q:at_scales], theta[at_scales:]
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """J, its gradient, its Hessian (but for log ℓ) and the Fisher information at one θ."""
-
-    value: float
-    gradient: Float64[np.ndarray, " k"]
-    hessian: Float64[np.ndarray, "k k"]
-    fisher: Float64[np.ndarray, "k k"]
 
 
 class Moments:
@@ -249,18 +239,51 @@ class Moments:
         return mixed, float(twice)
 
 
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """J and its gradient at one θ; matrices, which cost more, when they are asked for.
+
+    Attributes
+    ----------
+    value : J;  gradient : (k,)
+    at : Moments there;  terms : of the likelihood
+    precision : (k,), of the priors
+    """
+
+    value: float
+    gradient: Float64[np.ndarray, " k"]
+    at: Moments
+    terms: Terms
+    precision: Float64[np.ndarray, " k"] | float = 0.0
+
+    @cached_property
+    def hessian(self) -> Float64[np.ndarray, "k k"]:
+        """The Hessian, but for log ℓ."""
+        terms, weight = self.terms, self.at.problem.sample_weight
+        observed = self.at.products(terms.mean_mean, terms.mean_var, terms.var_var)
+        observed += self.at.curvature(weight * terms.by_mean, self.at.by_size(terms.by_var))
+        return self._with_priors(observed)
+
+    @cached_property
+    def fisher(self) -> Float64[np.ndarray, "k k"]:
+        """The Fisher information."""
+        terms = self.terms
+        return self._with_priors(
+            self.at.products(terms.fisher_mean, terms.fisher_cross, terms.fisher_var)
+        )
+
+    def _with_priors(self, matrix: Float64[np.ndarray, "k k"]) -> Float64[np.ndarray, "k k"]:
+        matrix[np.diag_indices_from(matrix)] += self.precision
+        return matrix
+
+
 def likelihood_at(problem: ShrinkageProblem, theta: Float64[np.ndarray, " k"]) -> Evaluation:
     """Return −Σ_i weight_i log p(y_i | ξ_i, ν_i) at θ, with its derivatives."""
     at = Moments(problem, theta)
     terms = problem.likelihood.terms(problem.labels, at.mean, at.var[problem.size_of])
     by_mean, by_var = problem.sample_weight * terms.by_mean, at.by_size(terms.by_var)
-    observed = at.products(terms.mean_mean, terms.mean_var, terms.var_var)
-    return Evaluation(
-        value=float(problem.sample_weight @ terms.value),
-        gradient=at.d_mean.T @ by_mean + at.d_var.T @ by_var,
-        hessian=observed + at.curvature(by_mean, by_var),
-        fisher=at.products(terms.fisher_mean, terms.fisher_cross, terms.fisher_var),
-    )
+    value = float(problem.sample_weight @ terms.value)
+    return Evaluation(value, at.d_mean.T @ by_mean + at.d_var.T @ by_var, at, terms)
 
 
 class Objective:
@@ -302,9 +325,9 @@ class Objective:
         away = theta.copy()
         at_scales = len(theta) - len(scales)
         away[at_scales:] -= self.problem.start[at_scales:]
-        return Evaluation(
+        return replace(
+            likelihood,
             value=likelihood.value + 0.5 * float(np.sum(precision * away**2)),
             gradient=likelihood.gradient + precision * away,
-            hessian=likelihood.hessian + np.diag(precision),
-            fisher=likelihood.fisher + np.diag(precision),
+            precision=precision,
         )
