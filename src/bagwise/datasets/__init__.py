@@ -1,5 +1,8 @@
-"""Data sets: the paper's simulation, polls and molecules, and the paper's own numbers."""
+"""Data sets: the paper's simulation and faces, polls, molecules, and the paper's own numbers."""
 
+from bagwise.datasets.faces import Faces, FacesExperiment
+from bagwise.datasets.faces_cnn import ImageMixture, cnn_baseline
+from bagwise.datasets.faces_simulation import simulate_faces
 from bagwise.datasets.gamma import (
     GammaExperiment,
     GammaSplit,
@@ -7,23 +10,39 @@ from bagwise.datasets.gamma import (
     gamma_varying,
     make_gamma,
 )
-from bagwise.datasets.gamma_posterior import GammaPosterior, bayes_optimal
+from bagwise.datasets.gamma_noise import noisy_log_density
+from bagwise.datasets.gamma_posterior import (
+    GammaBaselines,
+    GammaPosterior,
+    bayes_optimal,
+    gamma_baselines,
+)
+from bagwise.datasets.imdb_wiki import load_imdb_wiki
 from bagwise.datasets.musk import Musk, load_musk
 from bagwise.datasets.paper import PaperResult, load_paper_results
 from bagwise.datasets.polls import Polls, load_polls
 
 __all__ = [
+    "Faces",
+    "FacesExperiment",
+    "GammaBaselines",
     "GammaExperiment",
     "GammaPosterior",
     "GammaSplit",
+    "ImageMixture",
     "Musk",
     "PaperResult",
     "Polls",
     "bayes_optimal",
+    "cnn_baseline",
+    "gamma_baselines",
     "gamma_fixed",
     "gamma_varying",
+    "load_imdb_wiki",
     "load_musk",
     "load_paper_results",
     "load_polls",
     "make_gamma",
+    "noisy_log_density",
+    "simulate_faces",
 ]

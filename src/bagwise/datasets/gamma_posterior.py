@@ -6,11 +6,15 @@ With a uniform prior on y in [4, 8] and x y ~ chi-square(y) for every entry x of
 
 - m: number of entries (points times features); S_log: sum of log x; S: sum of x
 
-so three numbers per bag are enough. The log density is concave and integrals over [4, 8] are done
+so three numbers per bag are enough. With Gaussian noise on every entry it takes 24 numbers, the
+coefficients of a polynomial in y (`bagwise.datasets.gamma_noise`). Integrals over [4, 8] are done
 with Gauss–Legendre rules on panels no wider than the narrowest posterior.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -20,6 +24,7 @@ from scipy.special import gammaln, polygamma
 
 from bagwise.bags import Bags
 from bagwise.datasets.gamma import LABEL_RANGE
+from bagwise.datasets.gamma_noise import noisy_basis, noisy_statistics
 from bagwise.exceptions import BagwiseError
 
 LOWER, UPPER = LABEL_RANGE
@@ -32,13 +37,23 @@ NODES, NODE_WEIGHTS = legendre.leggauss(N_NODES)
 ANTIDERIVATIVE = legendre.legint(np.linalg.inv(legendre.legvander(NODES, N_NODES - 1)), lbnd=-1)
 
 
+def noise_free_basis(y: Float[np.ndarray, " m"]) -> Float[np.ndarray, "3 m"]:
+    """Functions of ``y`` that multiply the three statistics in the log density."""
+    half = 0.5 * y
+    return np.stack([half * np.log(half) - gammaln(half), half - 1.0, -half])
+
+
 class GammaPosterior:
     """Posterior of the label of each gamma bag, with the methods of a predictive distribution.
 
+    Up to a constant, the log density of the labels y is ``statistics @ basis(y)``.
+
     Parameters
     ----------
-    statistics : (n, 3) array, per bag: number of entries, sum of log x, sum of x
+    statistics : (n, k) array, per bag: number of entries, then what the basis asks for; for the
+        default, bags without noise, sum of log x and sum of x
     sizes : (n,) array of bag sizes, optional
+    basis : function that takes labels (m,) to an array (k, m)
 
     Notes
     -----
@@ -46,16 +61,21 @@ class GammaPosterior:
     """
 
     def __init__(
-        self, statistics: Float[np.ndarray, "n 3"], *, sizes: np.ndarray | None = None
+        self,
+        statistics: Float[np.ndarray, "n k"],
+        *,
+        sizes: np.ndarray | None = None,
+        basis: Callable[[np.ndarray], np.ndarray] = noise_free_basis,
     ) -> None:
         self.sizes = sizes
         self._statistics = statistics
+        self._basis = basis
         n_panels = _n_panels(statistics[:, 0].max())
         self._half = 0.5 * (UPPER - LOWER) / n_panels
         centres = LOWER + self._half * (2 * np.arange(n_panels) + 1)
         nodes = (centres[:, None] + self._half * NODES).ravel()
         weights = np.tile(self._half * NODE_WEIGHTS, n_panels)
-        log_density = statistics @ _basis(nodes)
+        log_density = statistics @ basis(nodes)
         peak = log_density.max(axis=1)
         density = np.exp(log_density - peak[:, None])
         self._log_norm = peak + np.log(density @ weights)
@@ -79,7 +99,7 @@ class GammaPosterior:
         """Log posterior density at ``y``, a number or (n,); -inf outside [4, 8]."""
         y = self._labels(y)
         inside = np.clip(y, LOWER, UPPER)
-        value = np.sum(self._statistics * _basis(inside).T, axis=1) - self._log_norm
+        value = np.sum(self._statistics * self._basis(inside).T, axis=1) - self._log_norm
         return np.where(inside == y, value, -np.inf)
 
     def cdf(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
@@ -154,11 +174,16 @@ class GammaPosterior:
         return 0.5 * (low + high)
 
 
-def bayes_optimal(bags: Bags) -> GammaPosterior:
-    """Compute the posterior of the label of every noise-free gamma bag.
+def bayes_optimal(bags: Bags, *, noise_sd: float = 0.0) -> GammaPosterior:
+    """Compute the posterior of the label of every gamma bag.
 
     Its mean has the least expected squared error of all predictions, and its density the least
     expected negative log likelihood, so it is the line no method can cross.
+
+    Parameters
+    ----------
+    bags : gamma bags, without weights
+    noise_sd : standard deviation of the noise in their entries, the ``noise_sd`` of the experiment
 
     Examples
     --------
@@ -167,30 +192,73 @@ def bayes_optimal(bags: Bags) -> GammaPosterior:
     >>> best = bayes_optimal(test.bags)
     >>> bool(np.all(np.abs(best.mean - test.labels) < 4 * best.std))
     True
+
+    >>> noisy = make_gamma(noise_sd=1.0, fixed_size=1000, n_bags=4)
+    >>> bayes_optimal(noisy.test.bags, noise_sd=noisy.noise_sd).std.round(3)
+    array([0.445, 0.521, 0.373, 0.276])
     """
-    points = np.asarray(bags.points, dtype=np.float64)
-    if bags.weights is not None or not (points > 0).all():
+    if not 0 <= noise_sd < np.inf:
+        raise BagwiseError.because(
+            f"noise_sd is {noise_sd}", "a number >= 0", "Use the noise_sd of the experiment."
+        )
+    if bags.weights is not None or (noise_sd == 0 and not (bags.points > 0).all()):
         raise BagwiseError.because(
             "the bags have weights or entries that are not positive",
-            "gamma bags without noise",
-            "Draw them with gamma_varying() or make_gamma(noise_sd=0).",
+            "gamma bags without noise" if noise_sd == 0 else "gamma bags without weights",
+            "Draw them with gamma_varying(), or give the noise_sd they were drawn with.",
         )
+    if noise_sd > 0:
+        statistics = noisy_statistics(bags, float(noise_sd))
+        return GammaPosterior(statistics, sizes=bags.sizes, basis=noisy_basis)
+    return GammaPosterior(_noise_free_statistics(bags), sizes=bags.sizes)
+
+
+class GammaBaselines(NamedTuple):
+    """Scores of the prior, y ~ Uniform(4, 8), which looks at no bag.
+
+    Parameters
+    ----------
+    mse : mean squared error of the constant prediction 6, the prior mean
+    nll : negative log likelihood of the uniform density: log 4
+    """
+
+    mse: float
+    nll: float
+
+
+def gamma_baselines(labels: ArrayLike) -> GammaBaselines:
+    """Score the prior on gamma ``labels``: what any method should do better than.
+
+    Examples
+    --------
+    >>> mse, nll = gamma_baselines([4.0, 5.0, 8.0])
+    >>> mse, round(nll, 3)
+    (3.0, 1.386)
+    """
+    y = np.asarray(labels, dtype=np.float64)
+    if y.ndim != 1 or y.size == 0 or not ((y >= LOWER) & (y <= UPPER)).all():
+        raise BagwiseError.because(
+            f"labels have shape {y.shape} or leave [{LOWER:g}, {UPPER:g}]",
+            f"one or more numbers from {LOWER:g} to {UPPER:g}",
+            "Give the labels of gamma bags.",
+        )
+    centre = 0.5 * (LOWER + UPPER)
+    return GammaBaselines(float(np.mean((y - centre) ** 2)), float(np.log(UPPER - LOWER)))
+
+
+def _noise_free_statistics(bags: Bags) -> Float[np.ndarray, "n 3"]:
+    """Compute the number of entries, sum of log x and sum of x of each bag."""
+    points = np.asarray(bags.points, dtype=np.float64)
     totals = np.stack([np.log(points).sum(axis=1), points.sum(axis=1)], axis=1)
     sums = np.add.reduceat(totals, bags.offsets[:-1], axis=0)
-    counts = bags.sizes * float(points.shape[1])
-    return GammaPosterior(np.column_stack([counts, sums]), sizes=bags.sizes)
-
-
-def _basis(y: Float[np.ndarray, " m"]) -> Float[np.ndarray, "3 m"]:
-    """Functions of ``y`` that multiply the three statistics in the log density."""
-    half = 0.5 * y
-    return np.stack([half * np.log(half) - gammaln(half), half - 1.0, -half])
+    return np.column_stack([bags.sizes * float(points.shape[1]), sums])
 
 
 def _n_panels(max_count: float) -> int:
     """Panels of [4, 8] no wider than the posterior standard deviation of the largest bag at y = 4.
 
-    The Fisher information of one entry, trigamma(y/2)/4 - 1/(2y), is largest at y = 4.
+    The Fisher information of one entry, trigamma(y/2)/4 - 1/(2y), is largest at y = 4. Noise only
+    makes it smaller.
     """
     information = max_count * (polygamma(1, 0.5 * LOWER) / 4.0 - 0.5 / LOWER)
     return max(MIN_PANELS, int(np.ceil((UPPER - LOWER) * np.sqrt(information))))
