@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all bench parity calibration format clean
+.PHONY: help demo test test-all bench reproduce calibration format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -35,8 +35,9 @@ test-all: $(STAMP) ## the same with the long tests
 bench: $(STAMP) ## time and score the models
 	@$(BIN)/python -m bagwise.experiments.bench
 
-parity: $(STAMP) ## compare with the numbers the paper's authors stored
-	@$(BIN)/python -m bagwise.experiments.parity
+reproduce: $(STAMP) ## the paper's tables and figures, ours beside the authors'
+	@$(BIN)/bagwise reproduce gamma-varying --out docs/results
+	@$(BIN)/bagwise reproduce gamma-fixed --out docs/results
 
 calibration: $(STAMP) ## coverage, classes and molecules: are the answers as sure as they should be
 	@$(BIN)/python -m bagwise.experiments.calibration

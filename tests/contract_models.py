@@ -46,6 +46,7 @@ MODELS = CORE | {
     "bdr-map": BDRRegressor(**SMALL, inference="map"),
     "bdr-convolved": BDRRegressor(**SMALL, inference="laplace", prior="convolved"),
     "embedding-matern": MeanEmbeddingRidge(kernel="matern32"),
+    "embedding-landmarks": MeanEmbeddingRidge(second_level="gaussian", n_landmarks=8),
 }
 SAMPLED = {  # once for all tests: the sampler compiles for seconds
     "bdr-nuts": BDRRegressor(

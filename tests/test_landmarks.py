@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.spatial.distance import cdist
 
 import dense_oracle
+from bagwise import landmarks as landmarks_module
 from bagwise import scaling as scaling_module
 from bagwise.bags import Bags
 from bagwise.exceptions import BagwiseError, InvalidBagsError
@@ -72,6 +73,15 @@ def test_sample_points_are_scaled_and_drawn_without_replacement():
     some = sample_points(bags, scaling, rng(), n=12)
     matches = np.argwhere((some[:, None] == rows).all(axis=2))
     assert len(matches) == len(set(matches[:, 1])) == 12
+
+
+def test_fewer_points_are_drawn_where_each_is_long(monkeypatch):
+    bags = Bags.from_list([points(3, 30), points(4, 20)])
+    monkeypatch.setattr(landmarks_module, "SAMPLE_NUMBERS", 40)
+    monkeypatch.setattr(landmarks_module, "MEDIAN_POINTS", 8)
+    assert sample_points(bags, Scaling.fit(bags), rng()).shape == (20, 2)
+    monkeypatch.setattr(landmarks_module, "SAMPLE_NUMBERS", 4)
+    assert sample_points(bags, Scaling.fit(bags), rng()).shape == (8, 2)
 
 
 # ---------------------------------------------------------------- choosing
@@ -163,9 +173,10 @@ def test_given_landmarks_are_those_that_would_be_chosen():
 # ---------------------------------------------------------------- scaling
 
 
+@pytest.mark.parametrize("limit", [("BLOCK_ROWS", 7), ("BLOCK_NUMBERS", 20)], ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_scaling_is_the_mean_and_deviation_of_all_points_in_blocks(dtype, monkeypatch):
-    monkeypatch.setattr(scaling_module, "BLOCK_ROWS", 7)
+def test_scaling_is_the_mean_and_deviation_of_all_points_in_blocks(dtype, limit, monkeypatch):
+    monkeypatch.setattr(scaling_module, *limit)
     x = (points(10, 50, 3) * [1.0, 20.0, 0.1] + [0.0, 100.0, -1.0]).astype(dtype)
     scaling = Scaling.fit(Bags.from_groups(x, np.repeat(np.arange(10), 5)))
     assert_allclose(scaling.center, x.astype(np.float64).mean(axis=0), rtol=1e-12)

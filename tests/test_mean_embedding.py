@@ -71,6 +71,29 @@ def test_linear_mean_embedding_ridge_is_the_network_with_endless_fourier_feature
     assert_allclose(network.predict(bags), exact.predict(bags), atol=0.02)
 
 
+@pytest.mark.parametrize("second_level", ["linear", "gaussian"])
+def test_every_point_a_landmark_is_the_exact_sum(second_level):
+    bags, y = dense_oracle.scale_bags(n_bags=12)
+    bags, new = [bag[:4] for bag in bags], dense_oracle.scale_bags(seed=5, n_bags=6)[0]
+    settings = {"second_level": second_level, "penalty": 0.1, "bandwidth_scale": 0.5}
+    exact = MeanEmbeddingRidge(**settings).fit(bags, y)
+    n_points = sum(map(len, bags))
+    projected = MeanEmbeddingRidge(**settings, n_landmarks=n_points).fit(bags, y)
+    assert_allclose(projected.predict(bags), exact.predict(bags), rtol=1e-6)
+    if second_level == "linear":  # norms of new bags outside the span differ
+        assert_allclose(projected.predict(new), exact.predict(new), rtol=1e-6)
+    assert projected.penalty_ == exact.penalty_ == 0.1
+
+
+def test_landmarks_are_forgotten_by_an_exact_fit():
+    bags, y = dense_oracle.scale_bags(n_bags=12)
+    model = MeanEmbeddingRidge(n_landmarks=5).fit(bags, y)
+    assert model.landmarks_.shape == (5, 2)
+    model.set_params(n_landmarks=None).fit(bags, y)
+    assert not hasattr(model, "landmarks_")
+    assert_allclose(model.predict(bags), MeanEmbeddingRidge().fit(bags, y).predict(bags))
+
+
 def test_mean_embedding_ridge_with_the_linear_kernel_is_ridge_on_the_means():
     bags, y = dense_oracle.scale_bags()
     model = MeanEmbeddingRidge(kernel="linear", penalty=0.1, standardize=False).fit(bags, y)

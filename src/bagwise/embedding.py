@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from bagwise.bags import Bags
 from bagwise.features import Features
 
-# Features worked on at once, small enough to stay in the processor's cache.
+# Features (or points, if these are longer) worked on at once: they stay in the processor's cache.
 BLOCK_BYTES = 1 << 21
 
 # Rows per piece from which a product for each beats a sparse product for all: a call takes as long
@@ -73,7 +73,7 @@ def _summarise(bags: Bags, features: Features, covariance: bool) -> BagStats:
     mean = np.zeros((bags.n_bags, d))
     scatter = np.zeros((d, d))
     split = _SplitBags()
-    for block in blocks_of(bags.offsets, max(1, BLOCK_BYTES // (8 * d))):
+    for block in blocks_of(bags.offsets, max(1, BLOCK_BYTES // (8 * max(d, bags.n_features)))):
         phi = features(bags.points[block.rows])
         pieces = block.pool(phi, shares[block.rows])
         mean[block.bags] += pieces

@@ -17,6 +17,8 @@ from bagwise.scaling import Scaling
 # Enough points for k-means centres and for a median; more would cost time and change little.
 SAMPLE_POINTS = 20_000
 MEDIAN_POINTS = 2_000
+# With thousands of features fewer points are drawn, but no fewer than for the median.
+SAMPLE_NUMBERS = 1 << 24
 
 # Landmarks when the user leaves their number to us: the middle of the paper's grid.
 DEFAULT_LANDMARKS = 60
@@ -26,6 +28,7 @@ def sample_points(
     bags: Bags, scaling: Scaling, rng: np.random.Generator, n: int = SAMPLE_POINTS
 ) -> Float64[np.ndarray, "m p"]:
     """Return at most n scaled points drawn without replacement from all bags, in random order."""
+    n = min(n, max(MEDIAN_POINTS, SAMPLE_NUMBERS // bags.n_features))
     rows = rng.choice(bags.n_points, min(n, bags.n_points), replace=False)
     return scaling(bags.points[rows])
 

@@ -74,7 +74,17 @@ def predicted_against_true(
         limits = float(both.min()), float(both.max())
     ax.plot(limits, limits, color="0.6", linewidth=1, zorder=1)
     shown = np.clip(prediction.mean, *limits)
-    ax.scatter(y, shown, c=prediction.std, s=9, cmap=COLORS, norm=norm, linewidths=0, zorder=2)
+    ax.scatter(
+        y,
+        shown,
+        c=prediction.std,
+        s=9,
+        cmap=COLORS,
+        norm=norm,
+        linewidths=0,
+        zorder=2,
+        rasterized=True,
+    )
     ax.set(xlim=limits, ylim=limits, xlabel="label", ylabel="predicted")
     ax.set_aspect("equal")
     return ax

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,9 @@ from jaxtyping import Float, Float64
 from bagwise.bags import Bags
 from bagwise.exceptions import InvalidBagsError
 
+# Points worked on at once: so many rows, or fewer if these are long.
 BLOCK_ROWS = 1 << 16
+BLOCK_NUMBERS = 1 << 22
 
 # Spread below this share of a column's size is rounding error: the column is constant.
 CONSTANT = 1e-12
@@ -36,10 +39,9 @@ class Scaling:
 
         Constant columns are left at scale 1. If all are constant there is nothing to learn from.
         """
-        blocks = range(0, bags.n_points, BLOCK_ROWS)
-        total = sum(_block(bags, i).sum(axis=0) for i in blocks)
+        total = sum(block.sum(axis=0) for block in _blocks(bags))
         center = np.asarray(total / bags.n_points)
-        squares = sum(((_block(bags, i) - center) ** 2).sum(axis=0) for i in blocks)
+        squares = sum(((block - center) ** 2).sum(axis=0) for block in _blocks(bags))
         scale = np.sqrt(np.asarray(squares) / bags.n_points)
         constant = scale <= CONSTANT * np.abs(center)
         if constant.all():
@@ -56,5 +58,7 @@ class Scaling:
         return (points - self.center) / self.scale
 
 
-def _block(bags: Bags, start: int) -> Float64[np.ndarray, "n p"]:
-    return bags.points[start : start + BLOCK_ROWS].astype(np.float64)
+def _blocks(bags: Bags) -> Iterator[Float64[np.ndarray, "n p"]]:
+    rows = max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // bags.n_features))
+    for start in range(0, bags.n_points, rows):
+        yield bags.points[start : start + rows].astype(np.float64)

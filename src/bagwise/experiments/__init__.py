@@ -1,1 +1,1 @@
-"""Experiments: the demo, the benchmark and the comparison with the paper."""
+"""Experiments: the demo, the benchmarks, calibration, and the paper reproduced."""
