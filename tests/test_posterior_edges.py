@@ -253,7 +253,9 @@ FEWEST = NUTS(chains=2, draws=20, warmup=40, progress=False)
     "name",
     [
         *QUICK,
-        *(pytest.param(name, marks=pytest.mark.slow) for name in MODELS if "nuts" in name),
+        pytest.param("regressor-nuts", marks=pytest.mark.slow),
+        pytest.param("bdr-nuts", marks=pytest.mark.long),
+        pytest.param("logistic-nuts", marks=pytest.mark.long),
     ],
 )
 def test_many_more_landmarks_than_bags(name):
