@@ -74,6 +74,14 @@ def test_unknown_studies_are_refused():
         Study.load("gamma")
 
 
+def test_some_settings_of_a_study():
+    study = Study.load("gamma-varying").only([0, 50])
+    assert (study.settings, study.show) == ([0, 50], 0)
+    assert study.only([50]).fingerprint(50, "BLR") == study.fingerprint(50, "BLR")
+    with pytest.raises(BagwiseError, match="gamma-varying has no setting 7; .*: one of 0, 50"):
+        study.only([0, 7])
+
+
 def test_the_fingerprint_changes_with_what_a_cell_depends_on_and_with_nothing_else():
     study, first = small(), small().fingerprint(25, "BLR")
     assert study.fingerprint(25, "BLR") == first

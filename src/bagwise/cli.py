@@ -68,6 +68,9 @@ def reproduce(
         float | None,
         typer.Option(min=0.001, help="Simulated faces, as a share of 19,545 people, instead."),
     ] = None,
+    setting: Annotated[
+        list[int] | None, typer.Option(help="Only this one of the study's settings; may repeat.")
+    ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Data sets at once; by default all cores, faces 1.")
     ] = None,
@@ -87,6 +90,8 @@ def reproduce(
         settings = Settings.load(name, quick=quick)
         if name == Study.IMDB_WIKI:
             settings = _with_faces(settings, data, QUICK_FACES if quick else simulate)
+        if setting:
+            settings = settings.only(setting)
         n_jobs = jobs or (1 if name == Study.IMDB_WIKI else os.cpu_count() or 1)
         try:
             work, page = command.reproduce(settings, folder, n_jobs=n_jobs, progress=progress)

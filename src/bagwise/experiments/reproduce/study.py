@@ -104,6 +104,18 @@ class Study:
             sampler=changes.get("sampler", {}),
         )
 
+    def only(self, settings: list[int]) -> Self:
+        """Return the study of some of its settings."""
+        unknown = [setting for setting in settings if setting not in self.settings]
+        if unknown:
+            raise BagwiseError.because(
+                f"{self.name} has no setting {unknown[0]}",
+                f"{self.setting_text}: one of {', '.join(map(str, self.settings))}",
+                "Leave it out for all of them.",
+            )
+        show = self.show if self.show in settings else settings[0]
+        return replace(self, settings=settings, show=show)
+
     def simulated(self, scale: float) -> Self:
         """Return the study of faces on simulated ones, so many times the real number."""
         return replace(self, name="faces-simulated", title="Ages of simulated people", scale=scale)
