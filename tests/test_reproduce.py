@@ -78,7 +78,7 @@ def test_some_settings_of_a_study():
     study = Study.load("gamma-varying").only([0, 50])
     assert (study.settings, study.show) == ([0, 50], 0)
     assert study.only([50]).fingerprint(50, "BLR") == study.fingerprint(50, "BLR")
-    with pytest.raises(BagwiseError, match="gamma-varying has no setting 7; .*: one of 0, 50"):
+    with pytest.raises(BagwiseError, match=r"gamma-varying has no setting 7; .*: one of 0, 50"):
         study.only([0, 7])
 
 
