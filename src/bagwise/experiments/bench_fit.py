@@ -76,7 +76,9 @@ class Case:
 
     def evaluate(self, theta: np.ndarray) -> Any:
         """Return our value, gradient and Hessian, computed anew."""
-        return Objective(self.problem, WEIGHT_VAR)(theta)
+        at = Objective(self.problem, WEIGHT_VAR)(theta)
+        _ = at.hessian  # which is computed when it is asked for
+        return at
 
     def plain(self) -> Whitened:
         """Return the same objective with one Cholesky per bag."""

@@ -90,10 +90,19 @@ def write(study: Study, cells: Sequence[Cell], out: Path) -> Path:
         figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
     path = out / f"{study.name}.html"
     record = dict(cells[-1].record) | {"settings": str(len(study.settings))}
-    path.write_text(page(study.title, INTRO, tables, drawn, NOTES, record), encoding="utf-8")
+    notes = notes_of(study)
+    path.write_text(page(study.title, INTRO, tables, drawn, notes, record), encoding="utf-8")
     for figure, _ in drawn.values():
         plt.close(figure)
     return path
+
+
+def notes_of(study: Study) -> list[str]:
+    """Return what a reader should know of the tables."""
+    notes = list(NOTES)
+    if study.n_bags is not None:
+        notes.append(f"A quick run: {study.n_bags} bags per split, which are not the authors'.")
+    return [*notes, study.note] if study.note else notes
 
 
 def draw(study: Study, cells: Sequence[Cell]) -> Mapping[str, tuple[Figure, str]]:
@@ -129,4 +138,5 @@ def _write_markdown(
     for heading, rows in tables.items():
         if rows:
             lines += [f"## {heading}", "", markdown_table(rows), ""]
-    path.write_text("\n".join([*lines, *(f"{note}\n" for note in NOTES)]), encoding="utf-8")
+    lines += [f"{note}\n" for note in notes_of(study)]
+    path.write_text("\n".join(lines), encoding="utf-8")

@@ -60,11 +60,11 @@ def scores_by_setting(study: Study, cells: Sequence[Cell]) -> Figure:
             ax.axhline(GUESS[metric], color="0.5", linestyle=":", linewidth=1)
             ax.annotate(
                 GUESS_NAMES[metric],
-                (1.0, GUESS[metric]),
+                (0.0, GUESS[metric]),
                 xycoords=("axes fraction", "data"),
-                xytext=(-3, -3),
+                xytext=(4, -3),
                 textcoords="offset points",
-                ha="right",
+                ha="left",
                 va="top",
                 color="0.4",
             )

@@ -45,7 +45,7 @@ class Study:
     data : "gamma-varying", "gamma-fixed" or "imdb-wiki"
     settings : draws or settings of the data, each a number;  show : the one whose predictions are
         drawn;  setting_name, setting_text : what the number is
-    methods : Method by name;  metrics : of the tables
+    methods : Method by name;  metrics : of the tables;  note : on what was found
     n_bags : bags per split, or None for the paper's numbers
     sampler : settings of NUTS, or none for its defaults
     scale : of simulated faces, as a share of the real number; 0 for the real ones
@@ -67,6 +67,7 @@ class Study:
     show: int
     methods: Mapping[str, Method]
     metrics: list[str]
+    note: str
     n_bags: int | None
     sampler: Mapping[str, Any]
     scale: float = 0.0
@@ -100,6 +101,7 @@ class Study:
                 key: _method(key, row, shared, quick) for key, row in table["methods"].items()
             },
             metrics=table.get("metrics", ["mse", "nll"]),
+            note="" if quick else table.get("note", ""),
             n_bags=changes.get("n_bags"),
             sampler=changes.get("sampler", {}),
         )
