@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import bagwise
-from bagwise.progress import Progress
+from bagwise.progress import Progress, progress_shown, wanted
 
 
 class Terminal(io.StringIO):
@@ -100,7 +100,7 @@ def test_more_steps_than_were_announced_do_no_harm(terminal):
 
 
 SCRIPT = """
-from bagwise.progress import Progress
+from bagwise.progress import Progress, progress_shown, wanted
 with Progress("counting", 3) as progress:
     for _ in range(3):
         progress.advance()
@@ -137,3 +137,30 @@ def test_a_process_in_a_pseudo_terminal_shows_a_bar():
 def test_a_process_with_a_pipe_shows_nothing():
     done = run(subprocess.PIPE)
     assert (done.stdout, done.stderr) == (b"result\n", b"")
+
+
+def test_a_bar_within_a_bar_is_a_further_line_of_one_display(terminal):
+    screen = terminal()
+    with Progress("outer", 2) as outer:
+        for _ in range(2):
+            count(3)
+            outer.advance()
+        assert Progress._display is not None
+    assert Progress._display is None and Progress._users == 0
+    assert "outer" in screen.getvalue()
+
+
+def test_an_error_within_takes_the_bar_away(terminal):
+    terminal()
+    with pytest.raises(KeyError), Progress("outer", 1), Progress("inner", 1):
+        raise KeyError
+    assert Progress._display is None and Progress._users == 0
+
+
+def test_progress_is_wanted_only_where_somebody_said_so():
+    assert not wanted()
+    with progress_shown():
+        assert wanted()
+        with progress_shown(False):
+            assert not wanted()
+    assert not wanted()
