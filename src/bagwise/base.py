@@ -15,7 +15,9 @@ from threadpoolctl import threadpool_limits
 
 from bagwise.bags import Bags, as_bags
 from bagwise.embedding import BagStats, summarise
+from bagwise.explanation import Directions, Explanation, Witness, one_bag
 from bagwise.features import Features, FourierFeatures, LandmarkFeatures
+from bagwise.grouping import show
 from bagwise.heads import DrawMoments, Head, Moments
 from bagwise.kernels import Kernel, as_kernel
 from bagwise.landmarks import (
@@ -191,6 +193,39 @@ class BagEstimator(BaseEstimator):
         check_is_fitted(self)
         bags = self._check_bags(X)
         return self.predict_stats(summarise(bags, self.features_, covariance=False), bags)
+
+    def explain(self, X: Any, *, bag: Any = None) -> Explanation:
+        """Return what each point, feature and column of one bag adds to its prediction.
+
+        Parameters
+        ----------
+        X : the points of a bag (N, p), or bags as in ``predict``
+        bag : which of several bags, by its id or else its position
+        """
+        check_is_fitted(self)
+        bags = self._check_bags(one_bag(X, bag))
+        function, directions, level, gamma = self._respond(bags)
+        effects, unit = self.effects_.mixing @ gamma, self.label_scale_
+        rest = np.zeros(0) if bags.covariates is None else bags.covariates[0] - self.effects_.center
+        prediction, classes = self.predict_dist(bags), getattr(self, "classes_", None)
+        return Explanation(
+            bags,
+            function,
+            directions,
+            prediction=float(getattr(prediction, "latent", prediction).mean[0]),
+            baseline=float(self.label_center_ + unit * (level + effects[0])),
+            covariates=unit * effects[1:] * rest / self.effects_.scale,
+            target="label" if classes is None else f"latent value for class {show(classes[1])}",
+        )
+
+    def _respond(self, bags: Bags) -> tuple[Witness, Directions, float, Float64[np.ndarray, " r"]]:
+        """Return the witness function of one bag, its directions, and level and γ of its mean."""
+        stats = summarise(bags, self.features_, covariance=False)
+        response, unit = self.head_.response(stats), self.label_scale_
+        slope = unit * response.slope
+        directions = Directions.of(self.features_, slope * (stats.mean[0] - response.center))
+        function = Witness(self.features_, slope, float(slope @ response.center))
+        return function, directions, response.level, response.gamma
 
     def _check_bags(self, X: Any) -> Bags:
         bags = as_bags(X)

@@ -71,6 +71,26 @@ class DrawMoments:
         return cls(moments.mean[None], np.array([moments.noise]), curves)
 
 
+@dataclass(frozen=True, eq=False)
+class Response:
+    """How the mean of one bag's prediction depends on its embedding μ̂, labels standardised.
+
+    mean = level + v·(μ̂ − m0) + F γ
+
+    v is exact for heads that are linear in μ̂; for others it is the gradient, averaged over the
+    straight way from the average bag m0 to μ̂, for which the same holds.
+
+    Attributes
+    ----------
+    slope : (d,), v;  center : (d,), m0;  level : mean at m0 without effects;  gamma : (r,)
+    """
+
+    slope: Float64[np.ndarray, " d"]
+    center: Float64[np.ndarray, " d"]
+    level: float
+    gamma: Float64[np.ndarray, " r"]
+
+
 class Head(Protocol):
     """A fitted head."""
 
@@ -81,6 +101,10 @@ class Head(Protocol):
 
     def moments(self, stats: BagStats, effects: Effects) -> Moments | DrawMoments:
         """Predict bags from their statistics and fixed effects F."""
+        ...
+
+    def response(self, stats: BagStats) -> Response:
+        """Say how the mean of one bag depends on its embedding."""
         ...
 
 
@@ -170,6 +194,10 @@ class LinearHead:
         """Predict from the mean embeddings."""
         return self.of(stats.mean, effects)
 
+    def response(self, stats: BagStats) -> Response:
+        """Return β, whatever the bag."""
+        return Response(self.beta, self.center, 0.0, self.gamma)
+
 
 def _problem(
     X: Float64[np.ndarray, "n d"], task: Task
@@ -220,6 +248,16 @@ class ShrunkMeanHead:
         return self.linear.of(
             _shrunk_mean(self.family, self.within_cov, self.prior_scale, stats), effects
         )
+
+    def response(self, stats: BagStats) -> Response:
+        """Return v = W diag(ηλN/(1 + ηλN)) W^T Σ β for the size N of the bag."""
+        basis, center = self.family.basis, self.family.prior_mean
+        kept = 1.0 - basis.slack(stats.sizes[:1], self.prior_scale)[0]
+        slope = basis.projection @ (
+            kept * (basis.projection.T @ (self.within_cov @ self.linear.beta))
+        )
+        level = float((center - self.linear.center) @ self.linear.beta)
+        return Response(slope, center, level, self.linear.gamma)
 
 
 def _shrunk_mean(
@@ -310,6 +348,13 @@ class ShrinkageHead:
             floor=self.prior_scale * self.basis.unseen_variance(self.w),
         )
         return Moments(mean, 0.0, self.noise_var, curve)
+
+    def response(self, stats: BagStats) -> Response:
+        """Return v = W diag(ηN/(1 + ηλN)) h for the size N of the bag."""
+        sizes, _ = distinct_sizes(stats.sizes[:1], self.shrinks)
+        gain = self.prior_scale * sizes[0] * self.basis.slack(sizes, self.prior_scale)[0]
+        slope = self.basis.projection @ (gain * (self.basis.mean_map @ self.w))
+        return Response(slope, self.prior_mean, 0.0, self.gamma)
 
 
 def problem_of(

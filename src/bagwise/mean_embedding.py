@@ -9,19 +9,26 @@ import numpy as np
 from jaxtyping import Float64
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise.bags import as_bags
+from bagwise.bags import Bags, as_bags
 from bagwise.base import BagRegressor, Embedding, bandwidths
 from bagwise.double_sum import bag_gram, bag_norms
-from bagwise.embedding import BagStats
-from bagwise.heads import MIN_NOISE, Effects, Head, Moments
+from bagwise.embedding import BagStats, shares_of
+from bagwise.explanation import Directions, Witness
+from bagwise.features import LandmarkFeatures
+from bagwise.grouping import show
+from bagwise.heads import MIN_NOISE, Effects, Head, Moments, Response
 from bagwise.inference.ridge import RidgeProblem
 from bagwise.kernels import Kernel, as_kernel
 from bagwise.landmarks import sample_points
 from bagwise.parameters import choice, flag, generator, number_or, positive
 from bagwise.prediction import Prediction
 from bagwise.scaling import Scaling
-from bagwise.shrinkage import whitening
+from bagwise.shrinkage import ROUNDING, whitening
 from bagwise.task import Task
+
+# Points on the way from the average bag to another at which the Gaussian level's gradient is taken.
+# It varies as a Gaussian of width s does, and bags lie a few s apart.
+PATH_NODES = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +39,14 @@ class SecondLevel:
     ----------
     var : s² of the Gaussian second level, or None for the linear one
     norms : (n,), ‖μ̂_i‖² of the training bags
+    average : (n,), ⟨m0, μ̂_i⟩ of their average m0
     dual : (n,);  gamma : (r,), of the fixed effects
     penalty : that was used;  noise : leave-one-out error
     """
 
     var: float | None
     norms: Float64[np.ndarray, " n"]
+    average: Float64[np.ndarray, " n"]
     dual: Float64[np.ndarray, " n"]
     gamma: Float64[np.ndarray, " r"]
     penalty: float
@@ -59,7 +68,8 @@ class SecondLevel:
         penalty = problem.best_penalty() if penalty is None else penalty
         dual = problem.dual(penalty)
         noise = max(problem.leave_one_out_mse(penalty), MIN_NOISE)
-        return cls(var, norms, dual, problem.effects_for(gram @ dual), penalty, noise)
+        gamma, average = problem.effects_for(gram @ dual), products.mean(axis=0)
+        return cls(var, norms, average, dual, gamma, penalty, noise)
 
     def moments(
         self,
@@ -70,6 +80,36 @@ class SecondLevel:
         """Predict bags by their products with the training bags; with s, by their norms too."""
         gram = _gram(products, norms, self.norms, self.var)
         return Moments(gram @ self.dual + effects @ self.gamma, 0.0, self.noise)
+
+    def value(self, products: Float64[np.ndarray, "m n"], norms: Float64[np.ndarray, " m"]) -> Any:
+        """Return Σ_i dual_i K(·, μ̂_i) at embeddings with these products and norms, (m,)."""
+        return _gram(products, norms, self.norms, self.var) @ self.dual
+
+    def pull(
+        self, products: Float64[np.ndarray, " n"], norm: float
+    ) -> tuple[Float64[np.ndarray, " n"], float]:
+        """Return c and b of the gradient v = Σ_i c_i μ̂_i + b μ̂, averaged from m0 to a bag's μ̂.
+
+        Of the Gaussian level the gradient at μ is Σ_i a_i K(μ, μ̂_i) (μ̂_i − μ)/s². With
+        μ = m0 + t (μ̂ − m0), one integral for each i is left, and b follows from
+        v·(μ̂ − m0) = value(μ̂) − value(m0), so that contributions add up whatever the nodes.
+        """
+        if self.var is None:
+            return self.dual, 0.0
+        t, share = np.polynomial.legendre.leggauss(PATH_NODES)
+        t, share = 0.5 * (t + 1.0)[:, None], 0.5 * share
+        center = float(self.average.mean())
+        cross = float(products.mean())
+        way = (1.0 - t) * self.average + t * products
+        norms = ((1.0 - t) ** 2 * center + 2.0 * t * (1.0 - t) * cross + t**2 * norm)[:, 0]
+        c = self.dual * (share @ _gram(way, norms, self.norms, self.var)) / self.var
+        ends = np.stack([self.average, products])
+        start, end = self.value(ends, np.array([center, norm]))
+        # Σ c_i (μ̂_i − m0) · (μ̂ − m0)
+        along = c @ (products - self.average) - c.sum() * (cross - center)
+        length = norm - 2.0 * cross + center
+        b = (end - start - along) / length if length > ROUNDING * norm else 0.0
+        return c - (c.sum() + b) / len(c), b
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +135,16 @@ class LandmarkRidgeHead:
         """Predict from mean embeddings at the landmarks."""
         bags = stats.mean @ self.weight_map
         return self.second.moments(bags @ self.train.T, np.sum(bags**2, axis=1), effects)
+
+    def response(self, stats: BagStats) -> Response:
+        """Return the gradient, averaged between the average bag and this one."""
+        bag, center = stats.mean[0] @ self.weight_map, self.train.mean(axis=0)
+        c, b = self.second.pull(self.train @ bag, float(bag @ bag))
+        slope = self.weight_map @ (c @ self.train + b * bag)
+        level = self.second.value((self.train @ center)[None], np.array([center @ center]))[0]
+        # T^T m0 = center: of all such m0, the one in the span of T
+        m0 = np.linalg.lstsq(self.weight_map.T, center, rcond=None)[0]
+        return Response(slope, m0, float(level), self.second.gamma)
 
 
 class MeanEmbeddingRidge(BagRegressor):
@@ -217,6 +267,25 @@ class MeanEmbeddingRidge(BagRegressor):
         effects = self.effects_.design(bags.covariates, bags.n_bags)
         moments = self.head_.moments(products, norms, effects)
         return self._prediction(moments, bags.effective_sizes, bags)
+
+    def _respond(self, bags: Bags) -> tuple[Witness, Directions, float, Float64[np.ndarray, " r"]]:
+        """Return the same of exact sums: the features are all points, the directions all bags."""
+        if isinstance(self.head_, LandmarkRidgeHead):
+            return super()._respond(bags)
+        head, unit = self.head_, self.label_scale_
+        products = bag_gram(self.kernel_, self.scaling_, bags, self.bags_)[0]
+        norm = float(bag_norms(self.kernel_, self.scaling_, bags)[0])
+        c, b = head.pull(products, norm)
+        per_point = np.repeat(c, self.bags_.sizes) * shares_of(self.bags_)
+        slope = unit * np.concatenate([per_point, b * shares_of(bags)])
+        points = np.concatenate([self.bags_.points, bags.points])
+        features = LandmarkFeatures(self.kernel_, self.scaling_, self.scaling_(points))
+        offset = unit * (c @ head.average + b * products.mean())
+        values = unit * np.append(c * (products - head.average), b * (norm - products.mean()))
+        names = [f"training bag {show(name)}" for name in self.bags_.ids]
+        directions = Directions(values, (*names, "the bag itself"), None)
+        level = head.value(head.average[None], np.array([head.average.mean()]))[0]
+        return Witness(features, slope, float(offset)), directions, float(level), head.gamma
 
 
 def _gram(

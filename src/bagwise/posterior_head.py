@@ -9,7 +9,14 @@ from jaxtyping import Float64
 from threadpoolctl import threadpool_limits
 
 from bagwise.embedding import BagStats
-from bagwise.heads import DrawMoments, Effects, ShrinkageHead, distinct_sizes, problem_of
+from bagwise.heads import (
+    DrawMoments,
+    Effects,
+    Response,
+    ShrinkageHead,
+    distinct_sizes,
+    problem_of,
+)
 from bagwise.inference.draws import Draws
 from bagwise.inference.marginal_mode import find_marginal_mode
 from bagwise.inference.priors import Priors, ScalePriors
@@ -96,6 +103,16 @@ class PosteriorHead:
             mean[:, bags] += (size * eta[:, None] / (1.0 + size * spectrum) * h) @ t[bags].T
         curves = SizeCurves((w @ basis.spread_map.T) ** 2, spectrum)
         return DrawMoments(mean, self._noise_var(draws), curves)
+
+    def response(self, stats: BagStats) -> Response:
+        """Return the average over the draws of v = W diag(ηN/(1 + ηλN)) h, for the bag's size N."""
+        basis, draws = self.start.basis, self.draws.thinned(MAX_COMPONENTS)
+        w, gamma = (part.reshape(-1, part.shape[2]) for part in (draws.w, draws.gamma))
+        eta = draws.scale("prior_scale", 1.0)[:, None]
+        (size,), _ = distinct_sizes(stats.sizes[:1], self.start.shrinks)
+        pull = (size * eta / (1.0 + size * eta * basis.spectrum)) * (w @ basis.mean_map.T)
+        slope = basis.projection @ pull.mean(axis=0)
+        return Response(slope, self.start.prior_mean, 0.0, gamma.mean(axis=0))
 
     @property
     def noise_var(self) -> float:
