@@ -12,6 +12,7 @@ from bagwise.exceptions import InvalidBagsError
 from bagwise.frames import is_frame, read_frame, to_matrix
 from bagwise.grouping import Grouping, group_rows, id_array, no_bags, show
 from bagwise.stacked import StackedBags, sizes_to_offsets
+from bagwise.stream import StreamedBags
 from bagwise.validation import Names, check_names, check_offsets, empty_bag, real_array
 
 
@@ -243,6 +244,10 @@ class Bags(StackedBags):
             covariate_names=table.covariate_names,
         )
         return bags if label is None else (bags, table.labels)
+
+
+class BagStream(StreamedBags, Bags):
+    """Bags whose points stay on disk: made by :meth:`Bags.scan_parquet`, read in passes."""
 
 
 def as_bags(X: Any) -> Bags:

@@ -13,8 +13,8 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from bagwise.bags import Bags, as_bags
-from bagwise.embedding import BagStats, summarise
+from bagwise.bags import Bags, BagStream, as_bags
+from bagwise.embedding import BagStats, summarise, summarise_stream
 from bagwise.explanation import Directions, Explanation, Witness, one_bag
 from bagwise.features import Features, FourierFeatures, LandmarkFeatures
 from bagwise.grouping import show
@@ -147,6 +147,11 @@ class BagEstimator(BaseEstimator):
 
     def embeddings(self, bags: Bags) -> Iterator[Embedding]:
         """Make features from the training bags; several, if the bandwidth is to be chosen."""
+        if isinstance(bags, BagStream):  # fewer passes over the file, if all are known at once
+            candidates = list(self.candidate_features(bags))
+            stats = summarise_stream(bags, candidates, covariance=self.needs_covariance)
+            yield from map(Embedding, candidates, stats)
+            return
         for features in self.candidate_features(bags):
             yield Embedding(features, summarise(bags, features, covariance=self.needs_covariance))
 

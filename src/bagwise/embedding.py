@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
+import joblib
 import numpy as np
 from jaxtyping import Float, Float64, Int64
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, BagStream
 from bagwise.features import Features
+from bagwise.stream import Batch
 
 # Features (or points, if these are longer) worked on at once: they stay in the processor's cache.
 BLOCK_BYTES = 1 << 21
@@ -20,6 +24,12 @@ BLOCK_BYTES = 1 << 21
 # Rows per piece from which a product for each beats a sparse product for all: a call takes as long
 # as adding up some thirty rows.
 LONG_PIECE = 32
+
+# Mean embeddings that may be summed in one pass over a file, when several kernels are tried.
+TOGETHER_BYTES = 1 << 28
+
+# Parts of a batch that threads work on: a fixed number, so that sums do not depend on the machine.
+BATCH_PARTS = 4
 
 # Features of a bag's points that differ by less, as a share of the largest, are equal.
 ROUNDING = 1e-14
@@ -49,7 +59,7 @@ def summarise(bags: Bags, features: Features, *, covariance: bool = True) -> Bag
 
     Parameters
     ----------
-    bags : Bags
+    bags : Bags, or a BagStream, whose points are read from disk
     features : Features, points (n, p) ↦ (n, d)
     covariance : whether to compute within_cov, which costs a product of d × d per point
 
@@ -62,6 +72,8 @@ def summarise(bags: Bags, features: Features, *, covariance: bool = True) -> Bag
     >>> summarise(bags, features).mean.round(6)
     array([[1., 0.], [0., 0.]])
     """
+    if isinstance(bags, BagStream):
+        return next(summarise_stream(bags, [features], covariance=covariance))
     with threadpool_limits(limits=1):  # blocks are small: threads would only wait for each other
         return _summarise(bags, features, covariance)
 
@@ -87,10 +99,19 @@ def _summarise(bags: Bags, features: Features, covariance: bool) -> BagStats:
     if not covariance or not unbias.any():
         return BagStats(mean, bags.effective_sizes)
     scatter += split.scatter(mean, unbias)
+    return BagStats(mean, bags.effective_sizes, _within_cov(scatter, unbias, mean))
+
+
+def _within_cov(
+    scatter: Float64[np.ndarray, "d d"],
+    unbias: Float64[np.ndarray, " n"],
+    mean: Float64[np.ndarray, "n d"],
+) -> Float64[np.ndarray, "d d"]:
+    """Average the scatter over the bags that have one."""
     within_cov = scatter / np.count_nonzero(unbias)
     if np.diag(within_cov).mean() < (ROUNDING * np.abs(mean).max()) ** 2:
         within_cov[:] = 0.0  # the points of each bag are equal
-    return BagStats(mean, bags.effective_sizes, within_cov)
+    return within_cov
 
 
 def shares_of(bags: Bags) -> Float64[np.ndarray, " n_points"]:
@@ -102,8 +123,10 @@ def shares_of(bags: Bags) -> Float64[np.ndarray, " n_points"]:
 
 def _unbias(bags: Bags, shares: Float64[np.ndarray, " n_points"]) -> Float64[np.ndarray, " n"]:
     """Return 1/(1 − Σ_j share²), N/(N − 1) without weights; 0 for bags of one point in effect."""
-    squares = np.add.reduceat(shares**2, bags.offsets[:-1])
-    free = 1.0 - squares
+    return _one_over(1.0 - np.add.reduceat(shares**2, bags.offsets[:-1]))
+
+
+def _one_over(free: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
     return np.divide(1.0, free, out=np.zeros_like(free), where=free > 1e-9)
 
 
@@ -173,3 +196,95 @@ class _SplitBags:
         bags = np.array(self._bags)
         gaps = np.array(self._centers) - mean[bags]
         return (gaps * (np.array(self._weights) * unbias[bags])[:, None]).T @ gaps
+
+
+def summarise_stream(
+    bags: BagStream, candidates: Sequence[Features], *, covariance: bool = True
+) -> Iterator[BagStats]:
+    """Pool several features in one pass over a file, or in a few if there are very many bags.
+
+    Rows may come in any order. A bag's points are scattered over batches, so the scatter of each
+    piece around its own mean is added up, and that of the mean around the bag's points so far:
+
+    S_(a ∪ b) = S_a + S_b + W_a W_b/(W_a + W_b) (m_a − m_b)(m_a − m_b)^T
+
+    Nothing cancels, however small the spread within bags.
+
+    References
+    ----------
+    Chan, Golub, LeVeque (1983), Algorithms for computing the sample variance.
+    """
+    most = max(features.n_outputs for features in candidates)
+    together = max(1, TOGETHER_BYTES // (8 * bags.n_bags * most))
+    for start in range(0, len(candidates), together):
+        pools = [_Pool(bags, f, covariance) for f in candidates[start : start + together]]
+        with threadpool_limits(limits=1), ThreadPoolExecutor(joblib.cpu_count()) as threads:
+            for batch in bags.batches("pooling points"):
+                for pool in pools:
+                    pool.add(batch, threads)
+        yield from (pool.stats() for pool in pools)
+
+
+_Piece = tuple[Block, Float64[np.ndarray, " k"], Float64[np.ndarray, "k d"]]
+
+
+class _Pool:
+    """Sums of one kind of features over the bags of a stream, as batches of its points come."""
+
+    def __init__(self, bags: BagStream, features: Features, covariance: bool) -> None:
+        n, d = bags.n_bags, features.n_outputs
+        self._sizes, self._features = bags.effective_sizes, features
+        self._unbias = _one_over(1.0 - 1.0 / self._sizes)
+        self._covariance = covariance and bool(self._unbias.any())
+        self._mean, self._weight = np.zeros((n, d)), np.zeros(n)
+        self._scatter = np.zeros((d, d)) if self._covariance else None
+
+    def add(self, batch: Batch, threads: ThreadPoolExecutor) -> None:
+        """Pool the features of a batch: parts of it by threads, added up in their order."""
+        width = max(self._features.n_outputs, batch.points.shape[1])
+        blocks = list(blocks_of(batch.starts, max(1, BLOCK_BYTES // (8 * width))))
+        step = -(-len(blocks) // BATCH_PARTS)
+        parts = [blocks[start : start + step] for start in range(0, len(blocks), step)]
+        for pieces, scatter in threads.map(lambda part: self._pool(batch, part), parts):
+            if self._scatter is not None:
+                self._scatter += scatter
+            for block, weight, sums in pieces:
+                self._merge(batch.bags[block.bags], weight, sums)
+
+    def _pool(self, batch: Batch, blocks: Sequence[Block]) -> tuple[list[_Piece], Any]:
+        """Return the sums of each block's pieces, and their scatter around their own means."""
+        pieces, scatter = list[_Piece](), 0.0
+        for block in blocks:
+            phi, shares = self._features(batch.points[block.rows]), batch.shares[block.rows]
+            sums, weight = block.pool(phi, shares), block.total(shares)
+            pieces.append((block, weight, sums))
+            if self._scatter is not None:
+                phi -= (sums / weight[:, None])[block.piece_of_row]
+                unbias = self._unbias[batch.bags[block.bags]]
+                phi *= np.sqrt(shares * unbias[block.piece_of_row])[:, None]
+                scatter = scatter + phi.T @ phi
+        return pieces, scatter
+
+    def _merge(
+        self,
+        bags: Int64[np.ndarray, " k"],
+        weight: Float64[np.ndarray, " k"],
+        sums: Float64[np.ndarray, "k d"],
+    ) -> None:
+        """Add pieces to their bags."""
+        before = self._weight[bags]
+        if self._scatter is not None:
+            gaps = self._mean[bags] / np.maximum(before, np.finfo(float).tiny)[:, None]
+            gaps -= sums / weight[:, None]
+            harmonic = self._unbias[bags] * before * (weight / (before + weight))
+            gaps *= np.sqrt(harmonic)[:, None]
+            self._scatter += gaps.T @ gaps
+        self._mean[bags] += sums
+        self._weight[bags] = before + weight
+
+    def stats(self) -> BagStats:
+        """Return what the features say of the bags, after the last batch."""
+        if self._scatter is None:
+            return BagStats(self._mean, self._sizes)
+        within_cov = _within_cov(self._scatter, self._unbias, self._mean)
+        return BagStats(self._mean, self._sizes, within_cov)

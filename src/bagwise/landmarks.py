@@ -9,7 +9,7 @@ from jaxtyping import Float64
 from scipy.spatial.distance import pdist
 from threadpoolctl import threadpool_limits
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, BagStream
 from bagwise.exceptions import BagwiseError
 from bagwise.kernels import Kernel
 from bagwise.scaling import Scaling
@@ -27,10 +27,13 @@ DEFAULT_LANDMARKS = 60
 def sample_points(
     bags: Bags, scaling: Scaling, rng: np.random.Generator, n: int = SAMPLE_POINTS
 ) -> Float64[np.ndarray, "m p"]:
-    """Return at most n scaled points drawn without replacement from all bags, in random order."""
+    """Return at most n scaled points drawn without replacement from all bags, in random order.
+
+    From a stream the same points are drawn as from the same bags in memory.
+    """
     n = min(n, max(MEDIAN_POINTS, SAMPLE_NUMBERS // bags.n_features))
     rows = rng.choice(bags.n_points, min(n, bags.n_points), replace=False)
-    return scaling(bags.points[rows])
+    return scaling(bags.points_at(rows) if isinstance(bags, BagStream) else bags.points[rows])
 
 
 def median_bandwidth(points: Float64[np.ndarray, "m p"], kernel: Kernel) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Float64
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, BagStream
 from bagwise.exceptions import InvalidBagsError
 
 # Points worked on at once: so many rows, or fewer if these are long.
@@ -39,10 +39,7 @@ class Scaling:
 
         Constant columns are left at scale 1. If all are constant there is nothing to learn from.
         """
-        total = sum(block.sum(axis=0) for block in _blocks(bags))
-        center = np.asarray(total / bags.n_points)
-        squares = sum(((block - center) ** 2).sum(axis=0) for block in _blocks(bags))
-        scale = np.sqrt(np.asarray(squares) / bags.n_points)
+        center, scale = _moments(bags)
         constant = scale <= CONSTANT * np.abs(center)
         if constant.all():
             raise InvalidBagsError.because(
@@ -56,6 +53,16 @@ class Scaling:
     def __call__(self, points: Float[np.ndarray, "n p"]) -> Float64[np.ndarray, "n p"]:
         """Return the scaled points (n, p)."""
         return (points - self.center) / self.scale
+
+
+def _moments(bags: Bags) -> tuple[Float64[np.ndarray, " p"], Float64[np.ndarray, " p"]]:
+    """Return the mean and standard deviation of all points; of a stream they are known."""
+    if isinstance(bags, BagStream):
+        return bags.feature_mean, bags.feature_std
+    total = sum(block.sum(axis=0) for block in _blocks(bags))
+    center = np.asarray(total / bags.n_points)
+    squares = sum(((block - center) ** 2).sum(axis=0) for block in _blocks(bags))
+    return center, np.sqrt(np.asarray(squares) / bags.n_points)
 
 
 def _blocks(bags: Bags) -> Iterator[Float64[np.ndarray, "n p"]]:

@@ -93,6 +93,11 @@ class StackedBags:
         return 0 if self.covariates is None else int(self.covariates.shape[1])
 
     @property
+    def weighted(self) -> bool:
+        """Whether the points have weights."""
+        return self.weights is not None
+
+    @property
     def shape(self) -> tuple[int]:
         """``(n_bags,)``: to scikit-learn, bags are the samples."""
         return (self.n_bags,)
@@ -272,7 +277,7 @@ class StackedBags:
             _count(self.n_features, "feature"),
         ]
         parts += [_count(self.n_covariates, "covariate")] if self.n_covariates else []
-        parts += ["weighted"] if self.weights is not None else []
+        parts += ["weighted"] if self.weighted else []
         text = ", ".join(parts)
         if self.n_bags:
             sizes = " / ".join(map(str, self.size_quantiles()))
