@@ -116,7 +116,8 @@ def test_dates_as_bags(make):
 @pytest.mark.parametrize("column", ["cd3", "cd19"])
 def test_missing_feature(make, gap, column):
     values = [1.0, 2.0, 3.0, gap, 5.0] if gap is not None else [1, 2, 3, None, 5]
-    with pytest.raises(InvalidBagsError, match=f"bag 'p1', row 1, column '{column}' is nan"):
+    text = f"bag 'p1', row 1, column '{column}' is missing .1 missing value: 1 in column '{column}'"
+    with pytest.raises(InvalidBagsError, match=text):
         Bags.from_frame(make(**{column: values}), bag="patient", features=["cd3", "cd19"])
 
 
@@ -124,7 +125,7 @@ def test_missing_feature(make, gap, column):
 def test_missing_feature_in_pandas_extension_types(dtype):
     values = pd.array([1, 0, 1, pd.NA, 1], dtype=dtype)
     frame = pd.DataFrame({**COLUMNS, "cd3": values})
-    with pytest.raises(InvalidBagsError, match="bag 'p1', row 1, column 'cd3' is nan"):
+    with pytest.raises(InvalidBagsError, match="bag 'p1', row 1, column 'cd3' is missing"):
         Bags.from_frame(frame, bag="patient", features=["cd3"])
     full = pd.DataFrame({**COLUMNS, "cd3": values.fillna(values[0])})
     assert Bags.from_frame(full, bag="patient", features=["cd3"])[1].tolist() == [[0], [1]]
@@ -139,7 +140,9 @@ def test_missing_bag_covariate_weight_and_label(make):
     with pytest.raises(InvalidBagsError, match="bag 'p2', row 1, covariate column 'age' is missi"):
         Bags.from_frame(frame, **roles, covariates=["age"])
     frame = make(weight=[1.0, 1.0, None, 1.0, 1.0])
-    with pytest.raises(InvalidBagsError, match="bag 'p2', row 1 has weight nan"):
+    with pytest.raises(
+        InvalidBagsError, match="bag 'p2', row 1, weight column 'weight' is missing"
+    ):
         Bags.from_frame(frame, **roles, weights="weight")
     for gaps in ([0, 1, None, 1, 2], ["a", "b", None, "b", "c"]):
         with pytest.raises(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Self, overload
+from typing import Any, Self, Unpack, overload
 
 import numpy as np
 from jaxtyping import Float, Float64, Shaped
 
 from bagwise.exceptions import InvalidBagsError
-from bagwise.frames import is_frame, read_frame, to_matrix
+from bagwise.frames import is_frame, to_matrix
 from bagwise.grouping import Grouping, group_rows, id_array, no_bags, show
+from bagwise.reading import Reading, read_table
+from bagwise.roles import Roles, TableRoles
 from bagwise.stacked import StackedBags, sizes_to_offsets
 from bagwise.stream import StreamedBags
 from bagwise.validation import Names, check_names, check_offsets, empty_bag, real_array
@@ -173,55 +175,52 @@ class Bags(StackedBags):
 
     @overload
     @classmethod
-    def from_frame(
-        cls,
-        frame: Any,
-        *,
-        bag: str,
-        features: Any = None,
-        covariates: Any = (),
-        weights: str | None = None,
-        label: None = None,
-    ) -> Self: ...
+    def from_frame(cls, frame: Any, *, label: None = None, **roles: Unpack[TableRoles]) -> Self: ...
     @overload
     @classmethod
     def from_frame(
-        cls,
-        frame: Any,
-        *,
-        bag: str,
-        features: Any = None,
-        covariates: Any = (),
-        weights: str | None = None,
-        label: str,
+        cls, frame: Any, *, label: str, **roles: Unpack[TableRoles]
     ) -> tuple[Self, Shaped[np.ndarray, " n_bags"]]: ...
     @classmethod
     def from_frame(
         cls,
         frame: Any,
         *,
-        bag: str,
+        bag: Any,
         features: Any = None,
         covariates: Any = (),
         weights: str | None = None,
         label: str | None = None,
+        labels: Any = None,
+        one_hot: Any = (),
+        missing: str = "error",
     ) -> Any:
         """Make bags from a data frame with one row per point; with ``label``, also the labels.
 
         Parameters
         ----------
         frame : pandas or polars DataFrame, or pyarrow Table
-        bag : str
-            Column with the bag of each row; rows may come in any order.
+        bag : str or sequence of str
+            Column with the bag of each row, of any type; rows may come in any order. Several
+            columns make a composite id: the ids of the bags are then tuples.
         features : sequence of str, optional
-            Columns of the points; by default every numeric column without another role. (So name
-            the label column, or it becomes a feature.)
+            Columns of the points; by default every numeric column without another role, and those
+            in ``one_hot``. (So name the label column, or it becomes a feature.)
         covariates : sequence of str
             Columns that are constant within each bag.
         weights : str, optional
             Column with the weights of the points.
         label : str, optional
             Column with the label, constant within each bag: the result is then ``(bags, y)``.
+        labels : data frame, optional
+            A second table, with one row per bag: the bag column(s), the label, and covariates if
+            they are not in the first. Bags that only one table has are left out, with a warning.
+        one_hot : str, sequence of str or dict of sequences
+            Features and covariates to encode as 0/1 columns, ``"colour=red"`` for the category
+            ``"red"`` of ``"colour"``; a dict says which categories there are.
+        missing : {"error", "drop", "impute"}
+            Missing values (NaN or null): an error, or rows left out, or medians put in their
+            place, with a warning that counts them. Without a label, a row is left out in both.
 
         Examples
         --------
@@ -231,19 +230,15 @@ class Bags(StackedBags):
         >>> bags.feature_names, bags.sizes, y
         (('x',), array([2, 1]), array([0, 1]))
         """
-        table = read_frame(
-            frame, bag=bag, features=features, covariates=covariates, weights=weights, label=label
-        )
-        bags = cls(
-            points=table.grouping.sort(table.points),
-            offsets=table.grouping.offsets,
-            ids=table.grouping.ids,
-            weights=None if table.weights is None else table.grouping.sort(table.weights),
-            covariates=table.covariates,
-            feature_names=table.feature_names,
-            covariate_names=table.covariate_names,
-        )
-        return bags if label is None else (bags, table.labels)
+        roles = Roles(bag, features, covariates, weights, label, one_hot, missing)
+        return cls._from_reading(read_table(frame, roles, labels=labels))
+
+    @classmethod
+    def _from_reading(cls, reading: Reading) -> Any:
+        """Return the bags, and the labels if there are any; warn of what was left out."""
+        bags = cls(**reading.parts())
+        reading.report.warn()
+        return bags if reading.schema.label is None else (bags, reading.labels)
 
 
 class BagStream(StreamedBags, Bags):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Shaped
@@ -43,6 +43,21 @@ class Rows:
     labels: Shaped[np.ndarray, " n_rows"] | None
     keep: Bool[np.ndarray, " n_rows"]
     gaps: dict[str, int]
+
+    def kept(self) -> Rows:
+        """Return the rows that are kept; no copy if all are."""
+        if self.keep.all():
+            return self
+        keep = self.keep
+        return replace(
+            self,
+            ids=tuple(column[keep] for column in self.ids),
+            points=self.points[keep],
+            covariates=self.covariates[keep],
+            weights=None if self.weights is None else self.weights[keep],
+            labels=None if self.labels is None else self.labels[keep],
+            keep=keep[keep],
+        )
 
 
 @dataclass(frozen=True, eq=False)

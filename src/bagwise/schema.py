@@ -88,6 +88,15 @@ class Schema:
         """Return the schema for tables to predict: the label is not read, even if it is there."""
         return replace(self, label=None)
 
+    def part(self, **changes: Any) -> Self:
+        """Return the schema with fewer columns, and what it knows about those."""
+        part = replace(self, **changes)
+        return replace(
+            part,
+            one_hot={name: c for name, c in self.one_hot.items() if name in part.columns},
+            fill={name: value for name, value in self.fill.items() if name in part.columns},
+        )
+
     def arrays(self, frame: Any, *, first_row: int | None = None) -> Rows:
         """Read the columns of a data frame or a batch of one, row by row.
 
@@ -105,7 +114,7 @@ class Schema:
         gaps = self.gaps(table)
         if gaps:
             self._check_gaps(gaps, place)
-        keep = ~self._dropped(gaps, len(table))
+        keep = ~self.dropped(gaps, len(table))
         points = self._matrix(table, self.features, gaps, place)
         covariates = self._matrix(table, self.covariates, gaps, place).astype(np.float64)
         weights = self._column(table, self.weights, gaps) if self.weights else None
@@ -150,18 +159,17 @@ class Schema:
         gaps = self.gaps(table)
         chosen = np.zeros(len(table), dtype=bool)
         chosen[rows] = True
-        chosen &= ~self._dropped(gaps, len(table))
+        chosen &= ~self.dropped(gaps, len(table))
         one_hot = {
             name: categories or learn_categories(values(table.get_column(name))[chosen], name)
             for name, categories in self.one_hot.items()
-            if name in (*self.features, *self.covariates)
         }
         fill = {
             name: median(numbers(table, name)[chosen], name)
             for name in (*self._numeric(), *([self.weights] if self.weights else []))
             if self.missing == "impute"
         }
-        schema = replace(self, one_hot=self.one_hot | one_hot, fill=self.fill | fill)
+        schema = replace(self, one_hot=one_hot, fill=self.fill | fill)
         check_names(schema.feature_names, len(schema.feature_names), "feature")
         check_names(schema.covariate_names, len(schema.covariate_names), "covariate")
         return schema
@@ -169,7 +177,7 @@ class Schema:
     def _numeric(self) -> list[str]:
         return [name for name in (*self.features, *self.covariates) if name not in self.one_hot]
 
-    def _dropped(self, gaps: Gaps, n_rows: int) -> Bool[np.ndarray, " n_rows"]:
+    def dropped(self, gaps: Gaps, n_rows: int) -> Bool[np.ndarray, " n_rows"]:
         """Which rows are left out: with ``"impute"``, only those without a label."""
         dropped = np.zeros(n_rows, dtype=bool)
         for name, mask in gaps.items():
