@@ -23,14 +23,10 @@ if TYPE_CHECKING:
         BDRClassifier,
         ShrinkageClassifier,
     )
-    from bagwise.exceptions import (
-        BagwiseError,
-        BagwiseWarning,
-        InvalidBagsError,
-        InvalidLabelsError,
-    )
+    from bagwise.exceptions import BagwiseError, BagwiseWarning
     from bagwise.mean_embedding import MeanEmbeddingRidge
     from bagwise.metrics import evaluate
+    from bagwise.persistence import load, save
     from bagwise.pointwise import PointwiseTransformer
     from bagwise.prediction import Prediction
     from bagwise.regressors import (
@@ -53,8 +49,6 @@ _HOME = {
     "BayesianLinearRegressor": "regressors",
     "BayesianLogisticClassifier": "classifiers",
     "FrequentistShrinkageRegressor": "regressors",
-    "InvalidBagsError": "exceptions",
-    "InvalidLabelsError": "exceptions",
     "MeanEmbeddingRidge": "mean_embedding",
     "PointwiseTransformer": "pointwise",
     "Prediction": "prediction",
@@ -63,9 +57,21 @@ _HOME = {
     "ShrinkageRegressor": "regressors",
     "as_bags": "bags",
     "evaluate": "metrics",
+    "load": "persistence",
+    "save": "persistence",
     "tune": "selection",
 }
-_SUBMODULES = ("datasets", "inference", "kernels", "metrics", "plots", "selection")
+_SUBMODULES = (
+    "datasets",
+    "exceptions",
+    "inference",
+    "kernels",
+    "metrics",
+    "persistence",
+    "plots",
+    "report",
+    "selection",
+)
 
 __all__ = [
     "BDRClassifier",
@@ -76,8 +82,6 @@ __all__ = [
     "BayesianLinearRegressor",
     "BayesianLogisticClassifier",
     "FrequentistShrinkageRegressor",
-    "InvalidBagsError",
-    "InvalidLabelsError",
     "MeanEmbeddingRidge",
     "PointwiseTransformer",
     "Prediction",
@@ -86,6 +90,8 @@ __all__ = [
     "ShrinkageRegressor",
     "as_bags",
     "evaluate",
+    "load",
+    "save",
     "tune",
 ]
 

@@ -28,5 +28,9 @@ class InvalidLabelsError(BagwiseError):
     """The labels cannot be used with these bags."""
 
 
+class SavedModelError(BagwiseError):
+    """A model cannot be saved as asked, or a file is no model that can be loaded."""
+
+
 class BagwiseWarning(UserWarning):
     """The result can be used, but probably not as it was meant."""

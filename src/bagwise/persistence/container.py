@@ -1,0 +1,262 @@
+"""Container: a safetensors file with a JSON header and a checksum over every byte.
+
+Its layout, byte by byte, is in docs/format.md. Bytes are checked from the outside in: kind of file,
+length, format and version, checksum, and only then the tensors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from bagwise.exceptions import SavedModelError
+
+FORMAT = "bagwise model"
+FORMAT_VERSION = 1
+
+# Where the header is in the metadata of safetensors.
+METADATA_KEY = "bagwise"
+
+# The checksum is that of the file with these digits in its place, and stands after this mark: the
+# header is a JSON string within JSON, so its quotes are escaped.
+NO_DIGEST = "0" * 64
+DIGEST_MARK = b'\\"sha256\\":\\"'
+
+# Names, parameters, schema and summary: far more than any of ours, far less than would hurt.
+MAX_HEADER_BYTES = 32 * 2**20
+MAX_DEPTH = 40
+
+DTYPES = frozenset(
+    {"F64", "F32", "F16", "BOOL"} | {f"{k}{b}" for k in "IU" for b in (8, 16, 32, 64)}
+)
+
+# How files begin that people try to load.
+FOREIGN = (
+    (b"\x80", "a pickle, which could run any code when it is loaded"),
+    (b"PK\x03\x04", "a zip file (as joblib, NumPy or Keras write)"),
+    (b"\x1f\x8b", "a gzip file"),
+    (b"PAR1", "a Parquet file"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"\x93NUMPY", "a NumPy array"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Container:
+    """What a file holds: its header, its tensors by name, its checksum and size.
+
+    The tensors are still bytes, ``raw``: see :meth:`tensors`.
+    """
+
+    header: dict[str, Any]
+    raw: bytes
+    digest: str
+    path: str
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        """Return the tensors; their dtypes and dimensions were checked."""
+        try:
+            return load_tensors(self.raw)
+        except SafetensorError as error:
+            raise damaged(self.path, f"its tensors cannot be read ({error})") from error
+
+
+def pack(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:
+    """Return the bytes of a file.
+
+    Examples
+    --------
+    >>> data = pack({"answer": 42}, {"x": np.zeros(2)})
+    >>> load_tensors(data)["x"]
+    array([0., 0.])
+    """
+    whole = {"format": FORMAT, "version": FORMAT_VERSION, "sha256": NO_DIGEST} | header
+    text = json.dumps(whole, allow_nan=False, separators=(",", ":"))
+    if len(text) > MAX_HEADER_BYTES:
+        raise SavedModelError.because(
+            f"the names, schema and summary take {len(text):,} bytes",
+            f"at most {MAX_HEADER_BYTES:,}",
+            "Leave out or shorten the schema and the summary.",
+        )
+    data = bytearray(save_tensors(tensors, {METADATA_KEY: text}))
+    start = data.index(DIGEST_MARK) + len(DIGEST_MARK)
+    data[start : start + len(NO_DIGEST)] = _digest(data, start).encode()
+    return bytes(data)
+
+
+def unpack(path: str) -> Container:
+    """Read a file and check everything about it but what the model is made of."""
+    with _open(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        start = file.read(8)
+        length = _header_length(start, size, path)
+        start += file.read(length)
+        layout = _json(start[8:], path)
+        header = _own_header(layout, path)
+        _check_version(header, path)
+        end = 8 + length + _check_layout(layout, size, path)
+        raw = start + file.read()
+    if len(raw) < end:
+        raise damaged(path, f"it ends after {len(raw):,} of {end:,} bytes")
+    place = raw.find(DIGEST_MARK, 0, 8 + length) + len(DIGEST_MARK)
+    digest = header.get("sha256")
+    if not isinstance(digest, str) or raw[place : place + len(NO_DIGEST)] != digest.encode():
+        raise damaged(path, "its checksum is missing")
+    if _digest(raw, place) != digest:
+        raise damaged(path, "its checksum does not match its content")
+    return Container(header, raw, digest, path)
+
+
+def damaged(path: str, how: str) -> SavedModelError:
+    """Return the error of a file that is not as it was written."""
+    return SavedModelError.because(
+        f"{path} is damaged: {how}",
+        "the file as bagwise.save wrote it",
+        "Copy it again from where it came from, or fit and save the model again.",
+    )
+
+
+def _digest(data: bytes | bytearray, start: int) -> str:
+    """Return the SHA-256 of the bytes with zeros in place of the checksum."""
+    view, digest = memoryview(data), hashlib.sha256()
+    digest.update(view[:start])
+    digest.update(NO_DIGEST.encode())
+    digest.update(view[start + len(NO_DIGEST) :])
+    return digest.hexdigest()
+
+
+def _open(path: str) -> Any:
+    """Open a plain file for reading; anything else could block, or never end."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(path, flags)
+    except FileNotFoundError as error:
+        raise SavedModelError.because(
+            f"there is no file {path}", "a model saved by bagwise.save", "Check the path."
+        ) from error
+    except OSError as error:
+        raise SavedModelError.because(
+            f"{path} cannot be read ({error.strerror})",
+            "a file that you may read",
+            "Check the path and its permissions.",
+        ) from error
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        kind = "a folder" if stat.S_ISDIR(mode) else "no plain file"
+        raise SavedModelError.because(
+            f"{path} is {kind}", "a file saved by bagwise.save", "Give the path of the file."
+        )
+    return open(descriptor, "rb")
+
+
+def _header_length(start: bytes, size: int, path: str) -> int:
+    """Return the length of the header of safetensors, or say what the file is instead."""
+    if size == 0:
+        raise damaged(path, "it is empty")
+    length = int.from_bytes(start, "little")
+    if len(start) == 8 and 2 <= length <= min(size - 8, 2 * MAX_HEADER_BYTES):
+        return length
+    kind = next((kind for magic, kind in FOREIGN if start.startswith(magic)), None)
+    if kind is None and len(start) == 8 and 2 <= length <= 2 * MAX_HEADER_BYTES:
+        raise damaged(path, f"it ends after {size:,} bytes, within its header")
+    raise foreign(path, "it is no safetensors file" if kind is None else f"it is {kind}")
+
+
+def foreign(path: str, what: str) -> SavedModelError:
+    """Return the error of a file that something else wrote."""
+    return SavedModelError.because(
+        f"{path} is no saved bagwise model: {what}",
+        "a file saved by bagwise.save",
+        "Check the path; a damaged file looks like this too.",
+    )
+
+
+def _json(text: bytes | str, path: str) -> Any:
+    """Parse JSON of bounded depth, without NaN and without names that occur twice."""
+    try:
+        parsed = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise foreign(path, "its header is not JSON") from error
+    if is_deep(parsed, MAX_DEPTH):
+        raise foreign(path, f"its header is nested more than {MAX_DEPTH} deep")
+    return parsed
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name occurs twice")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def is_deep(data: Any, limit: int) -> bool:
+    """Whether JSON is nested deeper than a limit.
+
+    Examples
+    --------
+    >>> is_deep([[1], {"a": 2}], 2), is_deep([[[]]], 2)
+    (False, True)
+    """
+    level = [data]
+    for _ in range(limit + 1):
+        inner = [part for part in level if isinstance(part, dict | list)]
+        if not inner:
+            return False
+        level = [x for part in inner for x in (part.values() if isinstance(part, dict) else part)]
+    return True
+
+
+def _own_header(layout: Any, path: str) -> dict[str, Any]:
+    metadata = layout.get("__metadata__") if isinstance(layout, dict) else None
+    text = metadata.get(METADATA_KEY) if isinstance(metadata, dict) else None
+    header = _json(text, path) if isinstance(text, str) else None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise foreign(path, "it is a safetensors file of another program")
+    return header
+
+
+def _check_version(header: dict[str, Any], path: str) -> None:
+    version = header.get("version")
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise damaged(path, f"its format version is {version!r:.40}")
+    if version > FORMAT_VERSION:
+        raise SavedModelError.because(
+            f"{path} was saved by a newer bagwise, in format {version}",
+            f"format {FORMAT_VERSION} or older",
+            "Upgrade: pip install --upgrade bagwise.",
+        )
+
+
+def _check_layout(layout: dict[str, Any], size: int, path: str) -> int:
+    """Check kinds and dimensions of the tensors against the file; return where their bytes end."""
+    end = 0
+    for name, entry in layout.items():
+        if name == "__metadata__":
+            continue
+        known = isinstance(entry, dict) and entry.keys() == {"dtype", "shape", "data_offsets"}
+        if not known or str(entry["dtype"]) not in DTYPES:
+            raise damaged(path, f"its tensor {name!r:.80} is of an unknown kind")
+        shape, offsets = entry["shape"], entry["data_offsets"]
+        whole = (
+            [*shape, *offsets] if isinstance(shape, list) and isinstance(offsets, list) else [-1]
+        )
+        if not all(type(n) is int and 0 <= n < 2**62 for n in whole) or len(offsets) != 2:
+            raise damaged(path, f"its tensor {name!r:.80} has impossible dimensions")
+        if any(n > size for n in shape) or len(shape) > 3:
+            raise damaged(path, f"its tensor {name!r:.80} has more entries than the file has bytes")
+        end = max(end, offsets[1])
+    return end
