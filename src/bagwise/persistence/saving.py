@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from bagwise.atomic import replacing
 from bagwise.exceptions import SavedModelError
-from bagwise.persistence.atomic import write_atomically
 from bagwise.persistence.container import pack, unpack
 from bagwise.persistence.header import Header, describe
 from bagwise.persistence.models import put_together, take_apart
@@ -50,7 +50,9 @@ def save(
     """
     name = _checked(path)
     tree, tensors = take_apart(model)
-    write_atomically(name, pack(describe(model, tree, schema, summary), tensors))
+    data = pack(describe(model, tree, schema, summary), tensors)
+    with replacing(name) as part:
+        part.write_bytes(data)
 
 
 def load(path: Path) -> Any:
