@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Float64
 
+from bagwise.bag_arrays import n_axes
 from bagwise.bags import Bags, as_bags
-from bagwise.bags import _ndim as n_dimensions
 from bagwise.column_split import split_by_column
 from bagwise.embedding import shares_of
 from bagwise.exceptions import BagwiseError, InvalidBagsError
@@ -289,7 +289,7 @@ def one_bag(X: Any, bag: Any = None) -> Bags:
     >>> one_bag([[[1.0]], [[2.0], [3.0]]], 1).sizes
     array([2])
     """
-    single = not isinstance(X, Bags) and n_dimensions(X) == 2
+    single = not isinstance(X, Bags) and n_axes(X) == 2
     bags = Bags.from_list([X]) if single else as_bags(X)
     if bag is None:
         if bags.n_bags > 1:
