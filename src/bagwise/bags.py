@@ -6,16 +6,18 @@ from collections.abc import Iterable
 from typing import Any, Self, Unpack, overload
 
 import numpy as np
-from jaxtyping import Float, Float64, Shaped
+from jaxtyping import Shaped
 
+from bagwise.bag_arrays import n_axes, one_per_bag, one_row_per_bag, stack_weights
 from bagwise.exceptions import InvalidBagsError
+from bagwise.files import read_file
 from bagwise.frames import is_frame, to_matrix
-from bagwise.grouping import Grouping, group_rows, id_array, no_bags, show
+from bagwise.grouping import group_rows, id_array, no_bags
 from bagwise.reading import Reading, read_table
 from bagwise.roles import Roles, TableRoles
 from bagwise.stacked import StackedBags, sizes_to_offsets
 from bagwise.stream import StreamedBags
-from bagwise.validation import Names, check_names, check_offsets, empty_bag, real_array
+from bagwise.validation import check_offsets, real_array
 
 
 class Bags(StackedBags):
@@ -81,12 +83,12 @@ class Bags(StackedBags):
             raise no_bags()
         ids = np.arange(len(arrays)) if ids is None else id_array(ids)
         check_offsets(np.arange(len(arrays) + 1), ids)  # as many ids as bags, before they are used
-        parts, names = _matrices(arrays, ids)
+        parts, names = one_per_bag(arrays, ids)
         return cls(
             points=np.concatenate(parts),
             offsets=sizes_to_offsets([len(part) for part in parts]),
             ids=ids,
-            weights=None if weights is None else _stack_weights(list(weights), parts, ids),
+            weights=None if weights is None else stack_weights(list(weights), parts, ids),
             covariates=covariates,
             feature_names=names if feature_names is None else feature_names,
             covariate_names=covariate_names,
@@ -162,7 +164,7 @@ class Bags(StackedBags):
         if weights is not None and np.shape(weights) == (n_rows,):
             weights = grouping.sort(np.asarray(weights))
         if covariates is not None:
-            covariates, covariate_names = _by_bag(covariates, covariate_names, grouping)
+            covariates, covariate_names = one_row_per_bag(covariates, covariate_names, grouping)
         return cls(
             points=grouping.sort(points),
             offsets=grouping.offsets,
@@ -233,6 +235,58 @@ class Bags(StackedBags):
         roles = Roles(bag, features, covariates, weights, label, one_hot, missing)
         return cls._from_reading(read_table(frame, roles, labels=labels))
 
+    @overload
+    @classmethod
+    def from_parquet(
+        cls, path: Any, *, label: None = None, **roles: Unpack[TableRoles]
+    ) -> Self: ...
+    @overload
+    @classmethod
+    def from_parquet(
+        cls, path: Any, *, label: str, **roles: Unpack[TableRoles]
+    ) -> tuple[Self, Shaped[np.ndarray, " n_bags"]]: ...
+    @classmethod
+    def from_parquet(
+        cls, path: Any, *, label: str | None = None, labels: Any = None, **roles: Any
+    ) -> Any:
+        """Make bags from a Parquet file, or a folder of them; with ``label``, also the labels.
+
+        The options are those of :meth:`from_frame`. ``labels`` may be a file too, Parquet or CSV.
+
+        Examples
+        --------
+        >>> import bagwise.datasets
+        >>> path = bagwise.datasets.__path__[0] + "/polls.parquet"
+        >>> bags, y = Bags.from_parquet(
+        ...     path, bag="race", features=["poll_margin"], label="actual_margin"
+        ... )
+        >>> bags.n_bags, y.shape
+        (1708, (1708,))
+        """
+        plan = Roles(label=label, **roles)
+        return cls._from_reading(read_file(path, plan, labels=labels, kind="parquet"))
+
+    @overload
+    @classmethod
+    def from_csv(cls, path: Any, *, label: None = None, **roles: Unpack[TableRoles]) -> Self: ...
+    @overload
+    @classmethod
+    def from_csv(
+        cls, path: Any, *, label: str, **roles: Unpack[TableRoles]
+    ) -> tuple[Self, Shaped[np.ndarray, " n_bags"]]: ...
+    @classmethod
+    def from_csv(
+        cls, path: Any, *, label: str | None = None, labels: Any = None, **roles: Any
+    ) -> Any:
+        """Make bags from a CSV file, plain or gzipped (``.gz``); with ``label``, also the labels.
+
+        The options are those of :meth:`from_frame`. ``labels`` may be a file too, Parquet or CSV.
+        Fields are separated by commas, in ``.tsv`` files by tabs. An empty field is a missing
+        value; so are NA, NaN and null among numbers. Ids such as 007 stay text.
+        """
+        plan = Roles(label=label, **roles)
+        return cls._from_reading(read_file(path, plan, labels=labels, kind="csv"))
+
     @classmethod
     def _from_reading(cls, reading: Reading) -> Any:
         """Return the bags, and the labels if there are any; warn of what was left out."""
@@ -261,11 +315,11 @@ def as_bags(X: Any) -> Bags:
         if X.n_bags == 0:
             raise no_bags()
         return X
-    if isinstance(X, tuple) and len(X) == 2 and _ndim(X[0]) == 2 and _ndim(X[1]) == 1:
+    if isinstance(X, tuple) and len(X) == 2 and n_axes(X[0]) == 2 and n_axes(X[1]) == 1:
         return Bags.from_groups(*X)
-    if isinstance(X, list | tuple) or (_ndim(X) == 1 and X.dtype == object):
+    if isinstance(X, list | tuple) or (n_axes(X) == 1 and X.dtype == object):
         return Bags.from_list(X)
-    if _ndim(X) == 3:
+    if n_axes(X) == 3:
         return Bags.from_array(X)
     frame = is_frame(X)
     raise InvalidBagsError.because(
@@ -275,79 +329,3 @@ def as_bags(X: Any) -> Bags:
         if frame
         else "Pass (X, groups) with the bag of each row, or a list with one 2-D array per bag.",
     )
-
-
-def _ndim(values: Any) -> int:
-    """Return the number of dimensions; for lists, as their first elements have it."""
-    if isinstance(values, list | tuple):
-        return 1 + (_ndim(values[0]) if values else 0)
-    return len(getattr(values, "shape", ()))
-
-
-def _matrices(
-    arrays: list[Any], ids: Shaped[np.ndarray, " n_bags"]
-) -> tuple[list[Float[np.ndarray, "_ _"]], Names]:
-    """Return one float array per bag and the feature names, after checking that columns agree."""
-    parts, names = [], None
-    for position, array in enumerate(arrays):
-        bag = f"bag {show(ids[position])}"
-        if isinstance(array, list | tuple | np.ndarray) and _ndim(array) and not len(array):
-            raise empty_bag(position, ids)
-        part, own_names = to_matrix(array, bag)
-        parts.append(part)
-        names = own_names if names is None else names
-        if part.shape[1] != parts[0].shape[1]:
-            raise InvalidBagsError.because(
-                f"{bag} has {part.shape[1]} features but bag {show(ids[0])} has "
-                f"{parts[0].shape[1]}",
-                "the same features in every bag",
-                "Give every bag the same columns.",
-            )
-        if own_names is not None and own_names != names:
-            raise InvalidBagsError.because(
-                f"{bag} has columns {own_names} but the bags before it have {names}",
-                "the same columns in the same order in every bag",
-                f"Reorder or rename them, for example with frame[{list(names or ())}].",
-            )
-    return parts, names
-
-
-def _stack_weights(
-    weights: list[Any], parts: list[Float[np.ndarray, "_ _"]], ids: Shaped[np.ndarray, " n"]
-) -> Float64[np.ndarray, " n_points"]:
-    """Return the weights of all bags end to end, after checking their lengths."""
-    if len(weights) != len(parts):
-        raise InvalidBagsError.because(
-            f"there are weights for {len(weights)} bags but {len(parts)} bags",
-            "one 1-D array of weights per bag",
-            "Pass a list with one array of weights per bag, or weights=None.",
-        )
-    stacked = []
-    for position, (values, part) in enumerate(zip(weights, parts, strict=True)):
-        array = real_array(values, f"the weights of bag {show(ids[position])}")
-        if array.shape != (len(part),):
-            raise InvalidBagsError.because(
-                f"bag {show(ids[position])} has {len(part)} points but weights of shape "
-                f"{array.shape}",
-                "one weight per point",
-                "Pass as many weights as the bag has points.",
-            )
-        stacked.append(array.astype(np.float64))
-    return np.concatenate(stacked)
-
-
-def _by_bag(covariates: Any, names: Any, grouping: Grouping) -> tuple[Any, Any]:
-    """Reduce covariates given per row, if they are, to one row per bag."""
-    n_rows, n_bags = int(grouping.offsets[-1]), len(grouping.ids)
-    if np.ndim(covariates) == 1:
-        covariates = np.asarray(covariates).reshape(-1, 1)
-    array, own_names = to_matrix(covariates, "the array of covariates")
-    names = check_names(own_names if names is None else names, array.shape[1], "covariate")
-    if len(array) == n_bags or len(array) != n_rows:
-        return array, names
-    labels = range(array.shape[1]) if names is None else names
-    columns = [
-        grouping.constant(column, f"covariate {label!r}")
-        for label, column in zip(labels, array.T, strict=True)
-    ]
-    return np.column_stack(columns), names

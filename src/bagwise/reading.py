@@ -97,7 +97,7 @@ def read_table(frame: Any, plan: Roles | Schema, *, labels: Any = None) -> Readi
         own = _learn(own, table)
         theirs = None if theirs is None else theirs.learnt(bag_table)
         schema = _merge(schema, own, theirs)
-        report = replace(report, unused=_unused(table, schema))
+        report = replace(report, unused=unused_columns(table, schema))
     rows = own.arrays(table)
     bag_rows = None if theirs is None else theirs.arrays(bag_table)
     report = _report(report, schema, id_gaps, (rows, bag_rows), n_unmatched)
@@ -148,7 +148,7 @@ def _merge(schema: Schema, own: Schema, theirs: Schema | None) -> Schema:
     return replace(schema, one_hot=one_hot, fill=fill)
 
 
-def _unused(table: nw.DataFrame[Any], schema: Schema) -> tuple[str, ...]:
+def unused_columns(table: nw.DataFrame[Any], schema: Schema) -> tuple[str, ...]:
     """Return the columns of the points that have no role and are not numbers."""
     return tuple(
         name
