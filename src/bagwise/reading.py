@@ -82,7 +82,7 @@ def read_table(frame: Any, plan: Roles | Schema, *, labels: Any = None) -> Readi
     table = open_frame(frame)
     bag_table = None if labels is None else open_frame(labels, "labels table")
     schema = plan.schema(table, bag_table) if isinstance(plan, Roles) else plan
-    own, theirs = _split(schema, bag_table)
+    own, theirs = split_schema(schema, bag_table)
     check_present(table, own.columns)
     report = ReadReport(n_rows=len(table))
     known, id_gaps = rows_with_id(table, own)
@@ -96,7 +96,7 @@ def read_table(frame: Any, plan: Roles | Schema, *, labels: Any = None) -> Readi
     if isinstance(plan, Roles):
         own = _learn(own, table)
         theirs = None if theirs is None else theirs.learnt(bag_table)
-        schema = _merge(schema, own, theirs)
+        schema = merge_schemas(schema, own, theirs)
         report = replace(report, unused=unused_columns(table, schema))
     rows = own.arrays(table)
     bag_rows = None if theirs is None else theirs.arrays(bag_table)
@@ -105,7 +105,9 @@ def read_table(frame: Any, plan: Roles | Schema, *, labels: Any = None) -> Readi
     return _assemble(schema, (own, rows), pair, report)
 
 
-def _split(schema: Schema, bag_table: nw.DataFrame[Any] | None) -> tuple[Schema, Schema | None]:
+def split_schema(
+    schema: Schema, bag_table: nw.DataFrame[Any] | None
+) -> tuple[Schema, Schema | None]:
     """Return what to read from the table of points, and what from the table of bags."""
     if bag_table is None:
         return schema, None
@@ -130,17 +132,17 @@ def _learn(schema: Schema, table: nw.DataFrame[Any]) -> Schema:
     gaps = schema.gaps(table)
     keep = ~schema.dropped(gaps, len(table))
     if not keep.any():
-        raise _nothing_left({name: int(mask.sum()) for name, mask in gaps.items()}, len(table))
+        raise nothing_left({name: int(mask.sum()) for name, mask in gaps.items()}, len(table))
     points = schema.part(covariates=()).learnt(table, keep)
     if not schema.covariates:
         return points
     grouping = group_columns(tuple(values(table.get_column(name))[keep] for name in schema.bag))
     first = grouping.sort(np.flatnonzero(keep))[grouping.offsets[:-1]]
     bags = schema.part(features=(), weights=None).learnt(table, first)
-    return _merge(schema, points, bags)
+    return merge_schemas(schema, points, bags)
 
 
-def _merge(schema: Schema, own: Schema, theirs: Schema | None) -> Schema:
+def merge_schemas(schema: Schema, own: Schema, theirs: Schema | None) -> Schema:
     """Return the schema with what its two parts have learnt."""
     parts = (own,) if theirs is None else (own, theirs)
     one_hot = {name: categories for part in parts for name, categories in part.one_hot.items()}
@@ -191,7 +193,7 @@ def _assemble(
     """Group the rows that are kept into bags, and give each bag its label and covariates."""
     part, rows = own[0], own[1].kept()
     if not len(rows.keep):
-        raise _nothing_left(report.gaps, report.n_rows)
+        raise nothing_left(report.gaps, report.n_rows)
     grouping = group_columns(rows.ids)
     columns = {
         name: grouping.constant(rows.covariates[:, j], f"covariate column {name!r}")
@@ -221,7 +223,8 @@ def _assemble(
     )
 
 
-def _nothing_left(gaps: dict[str, int], n_rows: int) -> InvalidBagsError:
+def nothing_left(gaps: dict[str, int], n_rows: int) -> InvalidBagsError:
+    """Return the error for a table of which no row can be used."""
     if not gaps:
         return no_bags()
     return InvalidBagsError.because(
