@@ -15,6 +15,7 @@ from bagwise.frames import is_frame, to_matrix
 from bagwise.grouping import group_rows, id_array, no_bags
 from bagwise.reading import Reading, read_table
 from bagwise.roles import Roles, TableRoles
+from bagwise.scanning import scan
 from bagwise.stacked import StackedBags, sizes_to_offsets
 from bagwise.stream import StreamedBags
 from bagwise.validation import check_offsets, real_array
@@ -288,6 +289,39 @@ class Bags(StackedBags):
         return cls._from_reading(read_file(path, plan, labels=labels, kind="csv"))
 
     @classmethod
+    def scan_parquet(
+        cls,
+        path: Any,
+        *,
+        label: str | None = None,
+        labels: Any = None,
+        progress: bool = True,
+        **roles: Any,
+    ) -> Any:
+        """Make bags from a Parquet file, or a folder of them, that is larger than memory.
+
+        All rows are read, in any order, but none is kept: the result is a :class:`BagStream`. The
+        options are those of :meth:`from_parquet`; ``progress`` shows a bar, here and whenever the
+        points are read again. With ``missing="impute"``, the medians of features are those of
+        200,000 rows drawn at random, if there are more.
+
+        Examples
+        --------
+        >>> import bagwise.datasets
+        >>> path = bagwise.datasets.__path__[0] + "/polls.parquet"
+        >>> bags, y = Bags.scan_parquet(
+        ...     path, bag="race", features=["poll_margin"], label="actual_margin"
+        ... )
+        >>> bags
+        BagStream(1708 bags, 8824 points, 1 feature;
+        sizes 1 / 1 / 2 / 5 / 94 (min / 25% / median / 75% / max))
+        """
+        found = scan(path, Roles(label=label, **roles), labels=labels, progress=progress)
+        bags = BagStream.of(found, progress=progress)
+        found.report.warn()
+        return bags if label is None else (bags, found.labels)
+
+    @classmethod
     def _from_reading(cls, reading: Reading) -> Any:
         """Return the bags, and the labels if there are any; warn of what was left out."""
         bags = cls(**reading.parts())
@@ -296,7 +330,12 @@ class Bags(StackedBags):
 
 
 class BagStream(StreamedBags, Bags):
-    """Bags whose points stay on disk: made by :meth:`Bags.scan_parquet`, read in passes."""
+    """Bags whose points stay on disk, and are read in passes, a batch at a time.
+
+    Made by :meth:`Bags.scan_parquet`. It has all that ``Bags`` have but the points: ``fit`` and
+    ``predict`` of models with landmarks take it, and give what they give for the same bags in
+    memory. Memory grows with the number of bags, not of points.
+    """
 
 
 def as_bags(X: Any) -> Bags:

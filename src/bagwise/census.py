@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,8 @@ from jaxtyping import Bool, Float64, Int64, Shaped
 
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
 from bagwise.frames import group_columns
-from bagwise.grouping import Grouping, locate, show
+from bagwise.grouping import Grouping, locate, missing, show
+from bagwise.joining import keys
 from bagwise.rows import Rows
 
 FIRST_ROOM = 1024  # bags for which there is room at first; it doubles when it is full
@@ -55,7 +56,7 @@ class Census:
 
     Attributes
     ----------
-    codes : key of a bag, see :func:`bag_keys`, ↦ its number
+    codes : key of a bag, see :func:`bagwise.joining.keys`, ↦ its number
     n_points;  gaps : number of missing values by column;  weighted : whether points have weights
     center, squares : (p,), mean of all points and Σ (x − center)²
 
@@ -77,6 +78,7 @@ class Census:
         self.center = self.squares = np.zeros(0)
         self._covariate_names, self._label = covariates, label
         self._ids: list[Shaped[np.ndarray, " k"]] = []
+        self._left_out: dict[Any, Any] = {}
         self._sizes = Growing(np.zeros(0, dtype=np.int64))
         self._weights = Growing(np.zeros((0, 3)))  # largest w, Σ w/largest, Σ (w/largest)²
         self._covariates = Growing(np.zeros((0, len(covariates))))
@@ -86,7 +88,9 @@ class Census:
         """Count some rows."""
         for name, number in rows.gaps.items():
             self.gaps[name] = self.gaps.get(name, 0) + number
-        rows = kept(rows)
+        if not rows.keep.all():
+            self._note_left_out(rows)
+            rows = rows.kept()
         if not len(rows.points):
             return
         pieces = self._cut(rows)
@@ -100,12 +104,25 @@ class Census:
             self._add_labels(rows.labels, pieces)
         self._sizes.values[pieces.codes] += np.diff(pieces.grouping.offsets)
 
+    def _note_left_out(self, rows: Rows) -> None:
+        """Keep the ids of rows that are left out: their bags may have no others."""
+        known = ~np.any([missing(column) for column in rows.ids], axis=0)
+        out = tuple(column[known & ~rows.keep] for column in rows.ids)
+        if len(out[0]):
+            ids = group_columns(out).ids
+            self._left_out |= dict(zip(keys(ids), ids.tolist(), strict=True))
+
+    @property
+    def lost_bags(self) -> tuple[Any, ...]:
+        """Ids of the bags of which every row was left out."""
+        return tuple(bag for key, bag in self._left_out.items() if key not in self.codes)
+
     def _cut(self, rows: Rows) -> Pieces:
         """Group rows by bag, number the bags not seen before, and make room for them."""
         grouping, n = group_columns(rows.ids), len(self.codes)
-        keys = bag_keys(grouping.ids)
         codes = np.array(
-            [self.codes.setdefault(key, len(self.codes)) for key in keys], dtype=np.int64
+            [self.codes.setdefault(key, len(self.codes)) for key in keys(grouping.ids)],
+            dtype=np.int64,
         )
         self._ids.append(grouping.ids[codes >= n])
         for column in (self._sizes, self._weights, self._covariates):
@@ -162,9 +179,9 @@ class Census:
         return self._sizes.values.copy()
 
     @property
-    def covariates(self) -> Float64[np.ndarray, "n c"] | None:
-        """Covariates of each bag."""
-        return self._covariates.values.copy() if self._covariate_names else None
+    def covariates(self) -> dict[str, Float64[np.ndarray, " n"]]:
+        """Covariates of each bag, by name."""
+        return dict(zip(self._covariate_names, self._covariates.values.T.copy(), strict=True))
 
     @property
     def labels(self) -> Shaped[np.ndarray, " n"] | None:
@@ -185,36 +202,6 @@ class Census:
                 "Drop the bag, or give at least one of its points a positive weight.",
             )
         return largest * total, total**2 / squares
-
-
-def kept(rows: Rows) -> Rows:
-    """Return the rows to use, without those that are left out for missing values."""
-    if rows.keep.all():
-        return rows
-    keep = rows.keep
-    return replace(
-        rows,
-        ids=tuple(column[keep] for column in rows.ids),
-        points=rows.points[keep],
-        covariates=rows.covariates[keep],
-        weights=None if rows.weights is None else rows.weights[keep],
-        labels=None if rows.labels is None else rows.labels[keep],
-        keep=keep[keep],
-    )
-
-
-def bag_keys(ids: Shaped[np.ndarray, " k"]) -> list[Any]:
-    """Return what bags are looked up by: equal in all batches, whatever unit their times have.
-
-    Examples
-    --------
-    >>> times = np.array(["2020-01-01T12"], dtype="M8[us]")
-    >>> bag_keys(times) == bag_keys(times.astype("M8[ns]"))
-    True
-    """
-    if ids.dtype.str.endswith("[us]"):
-        return [1000 * micro for micro in ids.view(np.int64).tolist()]
-    return ids.tolist()
 
 
 @dataclass(frozen=True, eq=False)

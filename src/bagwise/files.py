@@ -19,9 +19,6 @@ from bagwise.schema import Schema
 PARQUET = (".parquet", ".pq")
 CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
-# Row numbers that pandas and R write beside the data: they would become a feature.
-ROW_NUMBERS = ("", "__index_level_0__")
-
 
 def open_table(
     path: Any,
@@ -31,8 +28,6 @@ def open_table(
     ids: Sequence[str] = (),
 ) -> Any:
     """Read a Parquet or CSV file, or a folder of Parquet files, as a pyarrow Table.
-
-    Row numbers that pandas or R wrote as a column without a name are left out.
 
     Parameters
     ----------
@@ -67,10 +62,9 @@ def table_columns(path: Any, *, kind: str | None = None) -> list[str]:
     """Return the names of the columns of a file, without reading its rows."""
     path = existing(path)
     if (kind or kind_of(path)) == "parquet":
-        names = list(parquet_dataset(path).schema.names)
-    else:
-        names = _allowed(path, read_header)
-    return [name for name in names if name not in ROW_NUMBERS]
+        return list(parquet_dataset(path).schema.names)
+    names: list[str] = _allowed(path, read_header)
+    return names
 
 
 def read_file(
@@ -95,10 +89,7 @@ def read_file(
         labels = open_table(labels, ids=ids)
     names = table_columns(path, kind=kind)
     elsewhere = [] if labels is None else open_frame(labels, "labels table").columns
-    absent = [name for name in _asked(plan) if name not in (*names, *elsewhere)]
-    absent = [*absent, *(name for name in ids if name not in names and name not in absent)]
-    if absent:
-        raise no_column(path, absent, names)
+    check_asked(path, plan, names, elsewhere)
     if isinstance(plan, Schema) or plan.features is not None:
         return read_table(
             open_table(path, [n for n in names if n in _asked(plan)], kind=kind, ids=ids),
@@ -112,6 +103,16 @@ def read_file(
     table = open_table(path, [n for n in names if n in schema.columns], kind=kind)
     reading = read_table(table, plan, labels=labels)
     return replace(reading, report=replace(reading.report, unused=unused_columns(empty, schema)))
+
+
+def check_asked(
+    path: Path, plan: Roles | Schema, names: Sequence[str], elsewhere: Sequence[str]
+) -> None:
+    """Raise unless a file with these columns, or the labels table, has all that are asked for."""
+    absent = [name for name in _asked(plan) if name not in (*names, *elsewhere)]
+    ids = [name for name in name_list(plan.bag) if name not in (*names, *absent)]
+    if absent or ids:
+        raise no_column(path, [*absent, *ids], names)
 
 
 def is_path(value: Any) -> bool:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Hashable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from bagwise.frames import group_columns, open_frame, values
+from bagwise.grouping import missing
+from bagwise.joining import keys
 from bagwise.rows import Rows
 from bagwise.schema import Schema
 
@@ -24,70 +29,86 @@ class ParquetRows:
 
     Attributes
     ----------
-    dataset : pyarrow.dataset.Dataset of Parquet files
-    schema : Schema, learnt
+    dataset : pyarrow.dataset.Dataset, see :func:`bagwise.files.parquet_dataset`
+    schema : Schema
+    bags : keys of the bags whose rows are read, see :func:`bagwise.joining.keys`; None for all
 
     Examples
     --------
-    >>> import bagwise.datasets, pyarrow.dataset as ds
-    >>> path = bagwise.datasets.__path__[0] + "/polls.parquet"
+    >>> import bagwise.datasets
+    >>> from bagwise.files import parquet_dataset
+    >>> dataset = parquet_dataset(bagwise.datasets.__path__[0] + "/polls.parquet")
+    >>> source = ParquetRows(dataset, Schema(("race",), ("poll_margin",)))
+    >>> [(rows.points.shape, n_read) for rows, n_read in source.rows()]
+    [((8824, 1), 8824)]
     """
 
     dataset: Any
     schema: Schema
+    bags: Collection[Hashable] | None = None
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, of all files."""
+        """Number of rows of all files."""
         return int(self.dataset.count_rows())
 
-    def rows(self, *, points_only: bool = False) -> Iterator[Rows]:
-        """Read all rows; without covariates and labels if only points are asked for."""
+    def rows(self, *, points_only: bool = False) -> Iterator[tuple[Rows, int]]:
+        """Read all rows; without covariates and labels if only points are asked for.
+
+        In batches: the rows to be used, and the number of rows that were read for them.
+        """
         schema = self.schema
         if points_only and schema.missing == "error":  # else they decide which rows are left out
-            schema = replace(schema, covariates=(), label=None)
-        width = len(schema.feature_names) + len(schema.covariate_names)
-        n_rows = max(1, min(BATCH_ROWS, BATCH_NUMBERS // width))
+            schema = schema.part(covariates=(), label=None)
         start = 0
-        for table in tables(self.dataset, schema.columns, n_rows):
-            yield schema.arrays(table, first_row=start)
+        for table in self.tables(schema.columns):
+            yield schema.arrays(self.chosen(table), first_row=start), table.num_rows
             start += table.num_rows
 
+    def tables(self, columns: tuple[str, ...]) -> Iterator[Any]:
+        """Read columns as pyarrow tables, in bounded memory and in the order of the rows.
 
-def tables(dataset: Any, columns: tuple[str, ...], n_rows: int) -> Iterator[Any]:
-    """Read some columns of all files as pyarrow tables of at most n_rows, in bounded memory.
+        pyarrow's own scanner of data sets keeps whole row groups in memory, which may be the whole
+        file.
+        """
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+        import pyarrow.parquet as pq
 
-    pyarrow's own scanner keeps several row groups in memory, which may be the whole file.
-    """
-    import pyarrow as pa
-    import pyarrow.dataset as ds
-    import pyarrow.parquet as pq
+        wanted = pa.schema([self.dataset.schema.field(name) for name in columns])
+        width = max(len(columns), len(self.schema.feature_names))
+        n_rows = max(1, min(BATCH_ROWS, BATCH_NUMBERS // width))
+        for fragment in self.dataset.get_fragments():
+            folders = ds.get_partition_keys(fragment.partition_expression)
+            options = {"pre_buffer": False, "buffer_size": BUFFER_BYTES}
+            with pq.ParquetFile(fragment.path, filesystem=fragment.filesystem, **options) as file:
+                own = [name for name in columns if name not in folders]
+                for batch in file.iter_batches(n_rows, columns=own):
+                    yield _completed(batch, wanted, folders)
 
-    wanted = pa.schema([dataset.schema.field(name) for name in columns])
-    for fragment in dataset.get_fragments():
-        folders = ds.get_partition_keys(fragment.partition_expression)
-        with pq.ParquetFile(
-            fragment.path,
-            filesystem=fragment.filesystem,
-            pre_buffer=False,
-            buffer_size=BUFFER_BYTES,
-        ) as file:
-            own = [name for name in columns if name in file.schema_arrow.names]
-            for batch in file.iter_batches(n_rows, columns=own):
-                yield _completed(batch, wanted, folders)
+    def chosen(self, table: Any) -> Any:
+        """Return the rows of a pyarrow table that belong to the bags to be read."""
+        if self.bags is None:
+            return table
+        frame = open_frame(table)
+        ids = tuple(values(frame.get_column(name)) for name in self.schema.bag)
+        mask = np.any([missing(column) for column in ids], axis=0)  # reported, or left out, later
+        known = np.flatnonzero(~mask)
+        if len(known):
+            grouping = group_columns(tuple(column[known] for column in ids))
+            found = [key in self.bags for key in keys(grouping.ids)]
+            mask[grouping.sort(known)] = np.repeat(found, np.diff(grouping.offsets))
+        return table if mask.all() else table.take(np.flatnonzero(mask))
 
 
 def _completed(batch: Any, wanted: Any, folders: dict[str, Any]) -> Any:
-    """Return a batch with the columns of the data set, in its types.
-
-    Values that stand in the name of a folder are repeated; columns that a file lacks are missing.
-    """
+    """Return a batch in the types of the data set, with the values that folders are named by."""
     import pyarrow as pa
 
     columns = [
-        batch.column(field.name)
-        if field.name in batch.schema.names
-        else pa.repeat(pa.scalar(folders.get(field.name), field.type), batch.num_rows)
+        pa.repeat(pa.scalar(folders[field.name], field.type), batch.num_rows)
+        if field.name in folders
+        else batch.column(field.name)
         for field in wanted
     ]
     found = pa.table(columns, names=wanted.names)

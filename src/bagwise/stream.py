@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from jaxtyping import Float, Float64, Int64
 
-from bagwise.census import Census, bag_keys, kept
 from bagwise.exceptions import InvalidBagsError
 from bagwise.frames import group_columns
-from bagwise.grouping import id_array, no_bags, plain
+from bagwise.joining import keys
 from bagwise.parquet_rows import ParquetRows
 from bagwise.progress import Progress
 from bagwise.rows import Rows
+from bagwise.scanning import Scan, ahead
 from bagwise.stacked import StackedBags, sizes_to_offsets
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,34 +53,26 @@ class StreamedBags(StackedBags):
         _refuse("a stream is made from a file")
 
     @classmethod
-    def scan(cls, source: ParquetRows, *, progress: bool = True) -> tuple[Any, Any]:
-        """Read all rows once; return the bags, and their labels or None."""
-        schema = source.schema
-        census = Census(schema.covariate_names, schema.label)
-        with Progress("reading rows", source.n_rows, progress) as bar:
-            for rows in ahead(source.rows()):
-                census.add(rows)
-                bar.advance(len(rows.keep))
-        if not census.n_points:
-            raise no_bags()
+    def of(cls, scan: Scan, *, progress: bool = True) -> Self:
+        """Make bags of what the first pass over a file has found."""
+        census, bags = scan.census, object.__new__(cls)
         totals, effective = census.weight_sums()
-        bags = object.__new__(cls)
         bags.__dict__.update(
             offsets=sizes_to_offsets(census.sizes),
-            ids=id_array(census.ids),
-            covariates=census.covariates,
-            feature_names=schema.feature_names,
-            covariate_names=schema.covariate_names or None,
+            ids=scan.ids,
+            covariates=scan.covariates,
+            feature_names=scan.schema.feature_names,
+            covariate_names=scan.schema.covariate_names or None,
             feature_mean=census.center,
             feature_std=np.sqrt(census.squares / census.n_points),
             _effective_sizes=effective,
             _totals=totals,
             _codes=census.codes,
-            _source=source,
+            _source=scan.source,
             _progress=progress,
             **({} if census.weighted else {"weights": None}),
         )
-        return bags, None if census.labels is None else plain(census.labels)
+        return bags
 
     def __getattr__(self, name: str) -> Any:
         if name in ("points", "weights"):
@@ -134,16 +123,16 @@ class StreamedBags(StackedBags):
 
     def _read(self, seen: Int64[np.ndarray, " n_bags"]) -> Iterator[tuple[Batch | None, int]]:
         """Read batches, None if no row of one is used, and how many rows were read for each."""
-        for rows in self._source.rows(points_only=True):
-            n_read, rows = len(rows.keep), kept(rows)
-            yield self._batch(rows, seen) if len(rows.points) else None, n_read
+        for rows, n_read in self._source.rows(points_only=True):
+            used = rows.kept()
+            yield self._batch(used, seen) if len(used.points) else None, n_read
 
     def _batch(self, rows: Rows, seen: Int64[np.ndarray, " n_bags"]) -> Batch:
         """Sort rows by bag, and count them."""
         grouping = group_columns(rows.ids)
         sizes = np.diff(grouping.offsets)
         try:
-            codes = np.array([self._codes[key] for key in bag_keys(grouping.ids)], dtype=np.int64)
+            codes = np.array([self._codes[key] for key in keys(grouping.ids)], dtype=np.int64)
         except KeyError:
             raise _changed() from None
         shares = np.repeat(1.0 / self._totals[codes], sizes)
@@ -166,22 +155,6 @@ class StreamedBags(StackedBags):
             hit = wanted[place] == stacked
             found[order[place[hit]]] = batch.points[hit]
         return found
-
-
-def ahead(items: Iterator[T]) -> Iterator[T]:
-    """Go through an iterator in a second thread, one item ahead: reading while others compute.
-
-    Examples
-    --------
-    >>> list(ahead(iter([1, 2, 3])))
-    [1, 2, 3]
-    """
-    end: Any = object()
-    with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(next, items, end)
-        while (item := coming.result()) is not end:
-            coming = reader.submit(next, items, end)
-            yield item
 
 
 def _refuse(found: str) -> NoReturn:

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, BagStream
 from bagwise.files import is_path, open_table, read_file
 from bagwise.read_report import ReadReport
 from bagwise.reading import read_table
 from bagwise.roles import Roles
+from bagwise.scanning import scan
 from bagwise.schema import Schema
 
 
@@ -63,12 +64,39 @@ def read_bags(
     >>> new.labels is None, new.bags.n_bags == table.bags.n_bags, new.report.lines()
     (True, True, [])
     """
-    if schema is not None and roles:
-        raise TypeError(f"give a schema or roles, not both: {', '.join(roles)}")
-    plan = Roles(**roles) if schema is None else schema
+    plan = _plan(schema, roles)
     if is_path(source):
         reading = read_file(source, plan, labels=labels)
     else:
         labels = open_table(labels, ids=plan.bag) if is_path(labels) else labels
         reading = read_table(source, plan, labels=labels)
     return TableBags(Bags(**reading.parts()), reading.labels, reading.schema, reading.report)
+
+
+def scan_bags(
+    path: Any,
+    *,
+    labels: Any = None,
+    schema: Schema | None = None,
+    progress: bool = True,
+    **roles: Any,
+) -> TableBags:
+    """Read bags as :func:`read_bags` does, from Parquet files whose points stay on disk.
+
+    Examples
+    --------
+    >>> import bagwise.datasets
+    >>> path = bagwise.datasets.__path__[0] + "/polls.parquet"
+    >>> scan_bags(path, bag="race", features=["poll_margin"]).bags.n_points
+    8824
+    """
+    found = scan(path, _plan(schema, roles), labels=labels, progress=progress)
+    return TableBags(
+        BagStream.of(found, progress=progress), found.labels, found.schema, found.report
+    )
+
+
+def _plan(schema: Schema | None, roles: dict[str, Any]) -> Roles | Schema:
+    if schema is not None and roles:
+        raise TypeError(f"give a schema or roles, not both: {', '.join(roles)}")
+    return Roles(**roles) if schema is None else schema
