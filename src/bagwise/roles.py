@@ -13,6 +13,9 @@ from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.frames import check_present, listing, name_list
 from bagwise.schema import MISSING, Schema
 
+# Row numbers that pandas and R write beside the data: they are no features unless asked for.
+ROW_NUMBERS = ("", "__index_level_0__")
+
 
 class TableRoles(TypedDict, total=False):
     """The options of ``Bags.from_frame`` and its kin, but for the label, for type checkers."""
@@ -81,7 +84,7 @@ class Roles:
             features = [
                 name
                 for name in table.columns
-                if name not in others
+                if name not in (*others, *ROW_NUMBERS)
                 and (name in categories or table.get_column(name).dtype.is_numeric())
             ]
             check_present(table, [name for name in categories if name not in others])
