@@ -13,7 +13,8 @@ from bagwise.frames import listing
 
 # What stands for a missing number. Text is only missing if it is empty: "NA" may be Namibia.
 NO_NUMBER = ["", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None"]
-ZERO_IN_FRONT = r"^[+-]?0[0-9]"
+# Ids that would not be the same as numbers: a zero in front, or more digits than a number has.
+NOT_A_NUMBER = r"^[+-]?0[0-9]|[0-9]{19}"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 ENCODING_REMEDY = 'Save it as UTF-8 (in a spreadsheet: "CSV UTF-8"), or convert it with iconv.'
 
@@ -110,13 +111,15 @@ def _text(column: Any, is_id: bool) -> Any:
     from pyarrow import compute
 
     column = compute.if_else(compute.equal(column, ""), pa.scalar(None, pa.string()), column)
-    if not is_id or compute.any(compute.match_substring_regex(column, ZERO_IN_FRONT)).as_py():
+    if not is_id or compute.any(compute.match_substring_regex(column, NOT_A_NUMBER)).as_py():
         return column
     for kind in (pa.int64(), pa.float64(), pa.date32(), pa.timestamp("us")):
         try:
-            return column.cast(kind)
+            cast = column.cast(kind)
         except pa.ArrowInvalid:
             continue
+        # Two ids that are one number, such as 1 and 1.0, stay two.
+        return cast if compute.count_distinct(cast) == compute.count_distinct(column) else column
     return column
 
 

@@ -55,7 +55,7 @@ def open_table(
     absent = [name for name in chosen if name not in names]
     if absent:
         raise no_column(path, absent, names)
-    return _parquet(path, chosen) if kind == "parquet" else _csv(path, chosen, ids)
+    return _parquet(path, chosen) if kind == "parquet" else _csv(path, chosen, name_list(ids))
 
 
 def table_columns(path: Any, *, kind: str | None = None) -> list[str]:
