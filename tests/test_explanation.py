@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose
 import classifier_models
 import contract_models
 import dense_oracle
-from bagwise import Bags, BagwiseError, InvalidBagsError, RBFNetworkRegressor, ShrinkageRegressor
+from bagwise import Bags, RBFNetworkRegressor, ShrinkageRegressor
+from bagwise.exceptions import BagwiseError, InvalidBagsError
 from contract_models import BAGS, NEW, NEW_ARRAYS, Y, fitted
 
 LINEAR = [name for name in contract_models.MODELS if not name.startswith("embedding-gaussian")]

@@ -7,6 +7,7 @@ import pytest
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+from bagwise.exceptions import BagwiseError
 from bagwise.metrics import Reliability
 from bagwise.plots import predicted_against_true, predictions_by_size, reliability
 from bagwise.prediction import Prediction, VarianceParts
@@ -50,9 +51,27 @@ def test_a_column_per_method_and_a_row_per_size():
     np.testing.assert_allclose(panels[2].collections[0].get_offsets()[:, 0], [2, 3])
 
 
-def test_too_many_sizes_are_refused_with_a_remedy():
-    with pytest.raises(ValueError, match=r"7 distinct sizes; expected at most 6. Group them"):
-        predictions_by_size({"one": _prediction(np.zeros(7))}, np.zeros(7), np.arange(7))
+def test_many_sizes_are_grouped_into_a_row_each():
+    sizes = np.arange(1, 41)
+    figure = predictions_by_size({"one": _prediction(np.zeros(40))}, np.zeros(40), sizes)
+    panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
+    names = [axes.get_ylabel().split("\n")[0] for axes in panels]
+    assert names == ["N = 1–8", "N = 9–16", "N = 17–24", "N = 25–32", "N = 33+"]
+    assert [len(axes.collections[0].get_offsets()) for axes in panels] == [8] * 5
+
+
+def test_sizes_are_grouped_by_the_edges_given():
+    figure = predictions_by_size(
+        {"one": _prediction(np.zeros(3))}, np.zeros(3), [1, 2, 30], edges=(1, 10)
+    )
+    assert [axes.get_ylabel().split("\n")[0] for axes in figure.axes[:2]] == ["N = 1–9", "N = 10+"]
+
+
+def test_too_many_groups_are_refused_with_a_remedy():
+    with pytest.raises(BagwiseError, match=r"edges make 7 groups .* at most 6, .* fewer edges"):
+        predictions_by_size(
+            {"one": _prediction(np.zeros(7))}, np.zeros(7), np.arange(1, 8), edges=range(1, 8)
+        )
 
 
 @pytest.fixture

@@ -251,10 +251,11 @@ class Explanation:
             return f"Its only point pushes the prediction {_way(value)}, by {value:+.3g}."
         least = NEGLIGIBLE * abs(value)
         up, down = int(np.sum(self.points > least)), int(np.sum(self.points < -least))
-        return (
-            f"{up} of its {self.size} points push the prediction up and {down} down; "
-            f"the strongest, row {row}, by {value:+.3g}."
-        )
+        if self.size in (up, down):
+            start = f"All of its {self.size:,} points push the prediction {_way(value)}"
+        else:
+            start = f"{up:,} of its {self.size:,} points push the prediction up and {down:,} down"
+        return f"{start}; the strongest, row {row}, by {value:+.3g}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return numbers, lists and strings, ready for JSON."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import Normalize
 from numpy.typing import ArrayLike
+
+from bagwise.exceptions import BagwiseError
+from bagwise.size_groups import size_groups
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,7 +94,11 @@ def predicted_against_true(
 
 
 def predictions_by_size(
-    predictions: Mapping[str, MeanAndSpread], y: ArrayLike, sizes: ArrayLike
+    predictions: Mapping[str, MeanAndSpread],
+    y: ArrayLike,
+    sizes: ArrayLike,
+    *,
+    edges: Sequence[float] | None = None,
 ) -> Figure:
     """Draw predictions against labels: a column per method, a row per bag size, colour = sd.
 
@@ -99,18 +106,20 @@ def predictions_by_size(
     ----------
     predictions : Prediction of the same n bags by each method
     y : (n,) labels
-    sizes : (n,) bag sizes, of at most 6 distinct values
+    sizes : (n,) bag sizes; each of up to 6 distinct ones has a row, more are grouped
+    edges : first size of each group, at most 6, as in `bagwise.evaluate`
 
     References
     ----------
     Law et al. (2018), figure 3.
     """
     y, sizes = np.asarray(y, dtype=np.float64), np.asarray(sizes)
-    rows = np.unique(sizes)
+    rows = size_groups(sizes, edges, len(y))
     if len(rows) > MAX_ROWS:
-        raise ValueError(
-            f"there are {len(rows)} distinct sizes; expected at most {MAX_ROWS}. Group them first, "
-            "for example into the lower ends of intervals."
+        raise BagwiseError.because(
+            f"edges make {len(rows)} groups of bag sizes",
+            f"at most {MAX_ROWS}, to be compared at a glance",
+            "Give fewer edges, or leave them out.",
         )
     stds = np.concatenate([p.std for p in predictions.values()])
     norm = Normalize(0.0, float(stds.max()))
@@ -118,19 +127,18 @@ def predictions_by_size(
     figure, grid = plt.subplots(
         len(rows),
         len(predictions),
-        figsize=(1.9 * len(predictions) + 0.9, 1.9 * len(rows) + 0.4),
+        figsize=(1.9 * len(predictions) + 1.4, 1.9 * len(rows) + 0.4),
         sharex=True,
         sharey=True,
         squeeze=False,
         layout="constrained",
     )
     for column, (method, prediction) in enumerate(predictions.items()):
-        for row, size in enumerate(rows):
-            chosen = np.flatnonzero(sizes == size)
-            _panel(grid[row, column], prediction, y, chosen, norm, limits)
+        for row, (_, mask) in enumerate(rows):
+            _panel(grid[row, column], prediction, y, np.flatnonzero(mask), norm, limits)
         grid[0, column].set_title(method, fontsize=10)
-    for row, size in enumerate(rows):
-        grid[row, 0].set_ylabel(f"N = {size:g}\npredicted", fontsize=9)
+    for row, (name, _) in enumerate(rows):
+        grid[row, 0].set_ylabel(f"N = {name}\npredicted", fontsize=9)
     for axes in grid[-1]:
         axes.set_xlabel("label", fontsize=9)
     colors = plt.cm.ScalarMappable(norm=norm, cmap=COLORS)
