@@ -15,6 +15,7 @@ from bagwise.prediction import check_level
 from bagwise.report.baseline import baseline
 from bagwise.report.case import (
     Case,
+    Words,
     check_models,
     check_predictions,
     labels_of,
@@ -33,7 +34,7 @@ BASELINE_PARTS = 10
 def make(
     bags: Any,
     y: Any,
-    models: Mapping[str, Any] | None = None,
+    models: Any = None,
     *,
     title: str | None = None,
     folds: int = 5,
@@ -72,7 +73,8 @@ def make(
     check_level(level)
     given = as_bags(bags)
     of_classes = looks_like_classes(y) if models is None else check_models(models)
-    models = default_models(of_classes) if models is None else models
+    if models is None:
+        models = default_models(of_classes, one_point=bool((given.sizes == 1).all()))
     checked, labels, classes = labels_of(given, y, of_classes)
     held_out = make_folds(labels, classes=of_classes, folds=folds, seed=seed)
     predictions = out_of_fold(models, given, checked, held_out, progress=progress)
@@ -84,25 +86,12 @@ def make(
         "groups may be predicted less well than these folds say."
     )
     base = baseline(labels, classes, held_out)
-    return Report.of(
-        Case(
-            given,
-            checked,
-            labels,
-            classes,
-            predictions,
-            base,
-            level,
-            _title(title),
-            source,
-            how,
-            seed,
-        )
-    )
+    words = Words(_title(title), source, how)
+    return Report.of(Case(given, checked, labels, classes, predictions, base, level, words, seed))
 
 
 def of_predictions(
-    predictions: Mapping[str, Any],
+    predictions: Any,
     bags: Any,
     y: Any,
     *,
@@ -142,34 +131,37 @@ def of_predictions(
         "were not fitted to any of these."
     )
     base = baseline(labels, classes, random_parts(given.n_bags, BASELINE_PARTS, seed))
-    return Report.of(
-        Case(given, checked, labels, classes, joined, base, level, _title(title), source, how, seed)
-    )
+    words = Words(_title(title), source, how)
+    return Report.of(Case(given, checked, labels, classes, joined, base, level, words, seed))
 
 
-def default_models(classes: bool) -> dict[str, Any]:
+def default_models(classes: bool, *, one_point: bool = False) -> dict[str, Any]:
     """Return the models that are compared if none are named.
+
+    If every bag has one point, shrinkage, which learns how points of a bag differ, is left out.
 
     Examples
     --------
     >>> list(default_models(classes=True))
     ['shrinkage', 'logistic']
     """
+    models: dict[str, Any]
     if classes:
         from bagwise.classifiers import BayesianLogisticClassifier, ShrinkageClassifier
 
-        return {"shrinkage": ShrinkageClassifier(), "logistic": BayesianLogisticClassifier()}
-    from bagwise.regressors import (
-        BayesianLinearRegressor,
-        RBFNetworkRegressor,
-        ShrinkageRegressor,
-    )
+        models = {"shrinkage": ShrinkageClassifier(), "logistic": BayesianLogisticClassifier()}
+    else:
+        from bagwise.regressors import (
+            BayesianLinearRegressor,
+            RBFNetworkRegressor,
+            ShrinkageRegressor,
+        )
 
-    return {
-        "shrinkage": ShrinkageRegressor(),
-        "BLR": BayesianLinearRegressor(),
-        "RBF network": RBFNetworkRegressor(),
-    }
+        models = {"shrinkage": ShrinkageRegressor(), "BLR": BayesianLinearRegressor()}
+        models["RBF network"] = RBFNetworkRegressor()
+    if one_point:
+        del models["shrinkage"]
+    return models
 
 
 def _title(title: str | None) -> str:

@@ -18,6 +18,15 @@ from bagwise.matching import check_classes, check_labels
 from bagwise.report.joined import Joined, Piece, joined
 
 
+@dataclass(frozen=True)
+class Words:
+    """What the page says about itself: its title, where the data are from, how it was made."""
+
+    title: str
+    source: str | None
+    how: str
+
+
 @dataclass(frozen=True, eq=False)
 class Case:
     """What a page is about.
@@ -28,7 +37,7 @@ class Case:
     labels : (n,) numbers; of classes 1 for the second and 0 for the first
     classes : (2,), or None for real labels
     predictions : by name of the model;  baseline : without looking into the bags
-    level : probability of the intervals;  title, source, how : text
+    level : probability of the intervals;  words : about the page
     seed : of what is drawn at random for the pictures
     """
 
@@ -39,9 +48,7 @@ class Case:
     predictions: dict[str, Joined]
     baseline: Joined
     level: float
-    title: str
-    source: str | None
-    how: str
+    words: Words
     seed: int
 
     @cached_property
@@ -96,7 +103,7 @@ def looks_like_classes(y: Any) -> bool:
     return len(np.unique(labels[np.isfinite(labels)])) == 2
 
 
-def check_models(models: Mapping[str, Any]) -> bool:
+def check_models(models: Any) -> bool:
     """Raise unless all models predict distributions of one kind; return if it is of classes."""
     _check_some(models, "models")
     for name, model in models.items():
@@ -110,7 +117,7 @@ def check_models(models: Mapping[str, Any]) -> bool:
 
 
 def check_predictions(
-    predictions: Mapping[str, Any], models: Mapping[str, Any], bags: Bags
+    predictions: Any, models: Mapping[str, Any], bags: Bags
 ) -> tuple[dict[str, Joined], bool]:
     """Raise unless all are predictions of these bags; return them, and if they are of classes."""
     _check_some(predictions, "predictions")
@@ -134,12 +141,10 @@ def check_predictions(
     return {name: joined([piece]) for name, piece in pieces.items()}, _of_one_kind(kinds)
 
 
-def _check_some(given: Mapping[str, Any], what: str) -> None:
+def _check_some(given: Any, what: str) -> None:
     if not isinstance(given, Mapping) or not given:
         raise BagwiseError.because(
-            f"{what} is {given!r:.60}"
-            if not isinstance(given, Mapping)
-            else f"there are no {what}",
+            f"there are no {what}" if isinstance(given, Mapping) else f"{what} is no dict",
             f"a dict of {what} by name",
             'Give at least one, such as {"shrinkage": ...}.',
         )

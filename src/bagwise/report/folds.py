@@ -81,7 +81,7 @@ def make_folds(
         raise BagwiseError.because(
             f"there are {len(labels)} bags"
             + (f", and {most} of one of the classes" if classes else ""),
-            "4 or more bags, and 2 or more of each class, to fit to some and predict the others",
+            "3 or more bags, and 2 or more of each class, to fit to some and predict the others",
             "Give more bags, or predictions to bagwise.report.of_predictions.",
         )
     kind = StratifiedKFold if classes else KFold

@@ -39,12 +39,12 @@ def text(value: object) -> str:
 
 
 def data_block(data: Any) -> str:
-    """Return a script element of JSON that no text in it can leave.
+    r"""Return a script element of JSON that no text in it can leave.
 
     Examples
     --------
     >>> data_block({"id": "</script>"})
-    '<script type="application/json" id="bag-data">{"id":"\\\\u003c/script\\\\u003e"}</script>'
+    '<script type="application/json" id="bag-data">{"id":"\\u003c/script\\u003e"}</script>'
     """
     body = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return f'<script type="application/json" id="bag-data">{body.translate(_UNSAFE)}</script>'

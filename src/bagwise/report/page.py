@@ -71,7 +71,7 @@ def _head(case: Case, style: str, script: str) -> str:
         f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><meta name="generator" content="bagwise">'
-        f"<title>{text(case.title)}</title><style>{style}</style>"
+        f"<title>{text(case.words.title)}</title><style>{style}</style>"
     )
 
 

@@ -68,7 +68,8 @@ def label_histogram(case: Case) -> Figure:
         names = [name_of(label) for label in case.classes.tolist()]
         drawing = Drawing((-0.6, 1.6), (0.0, counts.max() * 1.05), "class", "bags")
         drawing.bars([-0.3, 0.7], [0.3, 1.3], counts, "s0")
-        caption = " and ".join(f"{n:,} of class {name}" for n, name in zip(counts, names)) + "."
+        both = zip(counts, names, strict=True)
+        caption = " and ".join(f"{n:,} of class {name}" for n, name in both) + "."
         ticks = [(float(k), name[:24]) for k, name in enumerate(names)]
         return Figure("Labels", drawing.render(f"Bags by class: {caption}", ticks), caption)
     edges = label_edges(labels)

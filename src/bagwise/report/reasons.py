@@ -106,7 +106,7 @@ class Reasons:
         if self._is_large(bag):
             return [f"{off:.1f} sd off although {points}: label or points unusual"]
         if self._shares["bag"][bag] >= MUCH:
-            return [f"{off:.1f} sd off although {points} only made the sd as wide as {sd}"]
+            return [f"{off:.1f} sd off, and with {points} the sd is wide already ({sd})"]
         return [f"{off:.1f} sd off, from {points}{self._unaware(bag)}"]
 
     def _is_large(self, bag: int) -> bool:
@@ -140,14 +140,12 @@ class Reasons:
         if self.case.classes is not None:
             other = int(np.sum(labels != label))
             return [
-                f"of the {len(near)} bags with the nearest average, {other} are of the other class"
+                f"{other} of the {len(near)} bags most like it on average are of the other class"
             ]
-        low, high = float(labels.min()), float(labels.max())
-        where = "outside" if label < low or label > high else "among"
-        return [
-            f"{where} the labels of the {len(near)} bags with the nearest average, "
-            f"{shown(low, 3)} to {shown(high, 3)}"
-        ]
+        low, high = shown(float(labels.min()), 3), shown(float(labels.max()), 3)
+        if labels.min() <= label <= labels.max():
+            return [f"bags with a similar average have labels as far apart as {low} and {high}"]
+        return [f"bags with a similar average have labels of {low} to {high} only"]
 
     def _classes(self, bag: int) -> list[str]:
         assert self.case.classes is not None

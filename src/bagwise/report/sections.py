@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+
+import numpy as np
 
 import bagwise
 from bagwise.report.case import Case, name_of
@@ -38,8 +40,10 @@ def header(case: Case) -> str:
         facts["covariates"] = f"{bags.n_covariates:,}"
     facts["models"] = str(len(case.predictions))
     cells = "".join(f"<div><dt>{text(k)}</dt><dd>{text(v)}</dd></div>" for k, v in facts.items())
-    source = "" if case.source is None else paragraph(f"From {case.source}", "source")
-    return f'<header><h1>{text(case.title)}</h1>{source}<dl class="facts">{cells}</dl></header>'
+    source = "" if case.words.source is None else paragraph(f"From {case.words.source}", "source")
+    return (
+        f'<header><h1>{text(case.words.title)}</h1>{source}<dl class="facts">{cells}</dl></header>'
+    )
 
 
 def short_section(case: Case, comparison: Comparison) -> str:
@@ -65,19 +69,16 @@ def data_section(case: Case) -> str:
 
 def models_section(case: Case, comparison: Comparison) -> str:
     """Return the scores of all models, overall and by bag size."""
+    other = "accuracy" if case.classes is not None else "coverage, which should be near its level"
     return section(
         "models",
         "Models compared",
         _score_table(case, comparison),
         paragraph(
-            f"± is one standard error over bags. The difference in {SCORE_NAMES[comparison.primary]} "
-            "to the best is taken bag by bag, so what makes a bag hard for all models cancels; it "
-            "is called clear beyond two standard errors. Lower is better, except for "
-            + (
-                "accuracy."
-                if case.classes is not None
-                else "coverage, which should be near its level."
-            ),
+            "± is one standard error over bags. The difference in "
+            f"{SCORE_NAMES[comparison.primary]} to the best is taken bag by bag, so what makes a "
+            "bag hard for all models cancels; it is called clear beyond two standard errors. Lower "
+            f"is better, except for {other}.",
             "note",
         ),
         _group_table(case, comparison),
@@ -170,10 +171,10 @@ def worst_section(case: Case, comparison: Comparison, reasons: dict[str, Reasons
     return section("worst", "Worst bags", paragraph(words), of_each(comparison, lists))
 
 
-def _worst_table(case: Case, reasons: Reasons, caption: str, bags: Sequence[int]) -> str:
+def _worst_table(case: Case, reasons: Reasons, caption: str, bags: np.ndarray) -> str:
     real, rows = case.classes is None, []
     prediction = reasons.prediction
-    for bag in map(int, bags):
+    for bag in bags.tolist():
         label = shown(case.labels[bag]) if real else name_of(case.y[bag].item())
         mean = prediction.mean[bag]
         said = [shown(mean), shown(prediction.std[bag], 3)] if real else [f"{100 * mean:.1f} %"]
@@ -222,7 +223,7 @@ def made_section(case: Case) -> str:
     return section(
         "made",
         "How this was made",
-        paragraph(case.how),
+        paragraph(case.words.how),
         paragraph(
             "The variance of a prediction has parts: the bag, whose distribution is known only "
             "through its points; the regression, known only through finitely many bags; and the "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bagwise.report.case import Case
-from bagwise.report.comparison import CLEAR, Comparison, Estimate, ModelScores, plus_minus
+from bagwise.report.comparison import CLEAR, Comparison, Estimate, ModelScores, plus_minus, shown
 from bagwise.size_groups import size_groups
 
 SCORE_NAMES = {
@@ -39,8 +39,8 @@ def _quality(comparison: Comparison) -> str:
     other = plus_minus(base.estimates[main])[0]
     first = "predicts best" if len(comparison.models) > 1 else "was tried alone"
     sentence = (
-        f"{best.name} {first}: its {SCORE_NAMES[main]} is {value} ± {error}. To predict {base.name},"
-        f" without a look into the bags, gives {other}"
+        f"{best.name} {first}: its {SCORE_NAMES[main]} is {value} ± {error}. To predict "
+        f"{base.name}, without a look into the bags, gives {other}"
     )
     if base.behind is None or base.behind.value <= 0 or not base.behind.clear:
         return f"{sentence}, which is not clearly worse: the points may say little about the label."
@@ -108,9 +108,8 @@ def _size(case: Case, best: ModelScores) -> list[str]:
     small, large = (prediction.std[case.sizes == size].mean() for size in _ends(case))
     low, high = _ends(case)
     points = "1 point" if low == 1 else f"{low:,g} points"
-    return [
-        f"Its standard deviation is {small:.3g} for bags of {points} and {large:.3g} for {high:,g}."
-    ]
+    words = f"Its standard deviation is on average {shown(float(small), 3)} for bags of {points}"
+    return [f"{words} and {shown(float(large), 3)} for bags of {high:,g}."]
 
 
 def _ends(case: Case) -> tuple[float, float]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
+
+# Numbers in any form that NumPy takes.
+Values = Any
 
 WIDTH, HEIGHT = 400, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 42
@@ -31,17 +34,17 @@ class Scale:
     stop: float
     log: bool = False
 
-    def __call__(self, values: ArrayLike) -> Float[np.ndarray, "..."]:
+    def __call__(self, values: Values) -> Any:
         """Return the places of values; those outside are put on the edge."""
         low, high = self._warp([self.low, self.high])
         clipped = np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
         return self.start + (self._warp(clipped) - low) / (high - low) * (self.stop - self.start)
 
-    def _warp(self, values: ArrayLike) -> Float[np.ndarray, "..."]:
+    def _warp(self, values: Values) -> Any:
         return np.log(values) if self.log else np.asarray(values, dtype=np.float64)
 
     def ticks(self) -> list[float]:
-        """Return round values inside: of a log scale, which is for counts, 1, 2, 5, 10, … or fewer."""
+        """Return round values inside; of a log scale, which is for counts, 1, 2, 5, 10 and on."""
         if not self.log:
             return linear_ticks(self.low, self.high)
         powers = range(int(np.floor(np.log10(self.low))), int(np.ceil(np.log10(self.high))) + 1)
@@ -114,23 +117,23 @@ class Drawing:
         """Scale of y."""
         return Scale(*self.y, HEIGHT - BOTTOM, TOP)
 
-    def line(self, x: ArrayLike, y: ArrayLike, style: str) -> None:
+    def line(self, x: Values, y: Values, style: str) -> None:
         """Draw a line through points."""
         steps = " ".join(f"{a:.1f},{b:.1f}" for a, b in self._places(x, y))
         self._marks.append(f'<polyline class="line {style}" points="{steps}"/>')
 
-    def dots(self, x: ArrayLike, y: ArrayLike, style: str) -> None:
+    def dots(self, x: Values, y: Values, style: str) -> None:
         """Draw dots; thousands of them are one short path."""
         path = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in self._places(x, y))
         self._marks.append(f'<path class="dots {style}" d="{path}"/>')
 
-    def area(self, x: ArrayLike, low: ArrayLike, high: ArrayLike, style: str) -> None:
+    def area(self, x: Values, low: Values, high: Values, style: str) -> None:
         """Fill between two lines."""
         there, back = self._places(x, high), self._places(x, low)[::-1]
         path = " ".join(f"{a:.1f},{b:.1f}" for a, b in np.concatenate([there, back]))
         self._marks.append(f'<polygon class="area {style}" points="{path}"/>')
 
-    def bars(self, left: ArrayLike, right: ArrayLike, heights: ArrayLike, style: str) -> None:
+    def bars(self, left: Values, right: Values, heights: Values, style: str) -> None:
         """Draw upright bars, with a little room between them."""
         floor = float(self.up(max(self.y[0], 0.0)))
         columns = self.across(left), self.across(right), self.up(heights)
@@ -141,7 +144,7 @@ class Drawing:
                 f'height="{max(floor - top, 0):.1f}"/>'
             )
 
-    def whiskers(self, x: ArrayLike, low: ArrayLike, high: ArrayLike, style: str) -> None:
+    def whiskers(self, x: Values, low: Values, high: Values, style: str) -> None:
         """Draw an upright line at each x."""
         pairs = zip(self._places(x, low), self.up(high), strict=True)
         path = "".join(f"M{a:.1f} {b:.1f}V{top:.1f}" for (a, b), top in pairs)
@@ -180,7 +183,7 @@ class Drawing:
         )
         return "".join(parts)
 
-    def _places(self, x: ArrayLike, y: ArrayLike) -> Float[np.ndarray, "n 2"]:
+    def _places(self, x: Values, y: Values) -> Float[np.ndarray, "n 2"]:
         return np.stack([self.across(x), self.up(y)], axis=-1)
 
 
