@@ -251,6 +251,8 @@ def test_columns_that_cannot_be_encoded():
     fails("one_hot has 'red' for column 'c'; .*a list", one_hot={"c": "red"})
     fails("column 'c' has the category 'a' twice", one_hot={"c": ["a", "a"]})
     fails(r"column 'c' has type String; .* one_hot='c'", features="c")
+    table["bag"] = 1
+    fails("covariate column 'c=a' changes within bag 1", covariates="c", one_hot="c")
     table["c=a"] = 1.0
     fails("the feature name 'c=a' appears twice", one_hot="c")
 

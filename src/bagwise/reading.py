@@ -128,18 +128,18 @@ def split_schema(
 
 
 def _learn(schema: Schema, table: nw.DataFrame[Any]) -> Schema:
-    """Learn features from the rows that are kept, and covariates from one row of each bag."""
+    """Learn from the rows that are kept; medians of covariates from one row of each bag."""
     gaps = schema.gaps(table)
     keep = ~schema.dropped(gaps, len(table))
     if not keep.any():
         raise nothing_left({name: int(mask.sum()) for name, mask in gaps.items()}, len(table))
-    points = schema.part(covariates=()).learnt(table, keep)
-    if not schema.covariates:
-        return points
+    learnt = schema.learnt(table, keep)
+    if not schema.covariates or schema.missing != "impute":
+        return learnt
     grouping = group_columns(tuple(values(table.get_column(name))[keep] for name in schema.bag))
     first = grouping.sort(np.flatnonzero(keep))[grouping.offsets[:-1]]
     bags = schema.part(features=(), weights=None).learnt(table, first)
-    return merge_schemas(schema, points, bags)
+    return replace(learnt, fill=learnt.fill | bags.fill)
 
 
 def merge_schemas(schema: Schema, own: Schema, theirs: Schema | None) -> Schema:
