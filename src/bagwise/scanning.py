@@ -97,6 +97,7 @@ class _Scanner:
         labels = open_table(labels, ids=name_list(plan.bag)) if is_path(labels) else labels
         self.bag_table = None if labels is None else open_frame(labels, "labels table")
         check_asked(path, plan, names, [] if self.bag_table is None else self.bag_table.columns)
+        self.names_features = isinstance(plan, Schema) or plan.features is not None
         if isinstance(plan, Roles):
             plan = plan.schema(self.empty, self.bag_table)
         self.schema = plan
@@ -148,7 +149,8 @@ class _Scanner:
         theirs = None if theirs is None else theirs.learnt(self.bag_table)
         self.schema, self.theirs = merge_schemas(self.schema, own, theirs), theirs
         self.source = replace(self.source, schema=own)
-        self.report = replace(self.report, unused=unused_columns(self.empty, self.schema))
+        if not self.names_features:
+            self.report = replace(self.report, unused=unused_columns(self.empty, self.schema))
         for names, what in (
             (self.schema.feature_names, "feature"),
             (self.schema.covariate_names, "covariate"),
@@ -189,11 +191,14 @@ class _Scanner:
         """Complete the report with the missing values that were met in the rows."""
         report, label = self.report, self.schema.label
         if self.schema.missing == "impute":
-            report = replace(report, n_imputed={n: k for n, k in met.items() if n != label})
+            filled = {n: met[n] for n in self.schema.columns if n in met and n != label}
+            report = replace(report, n_imputed=filled)
             met = {name: number for name, number in met.items() if name == label}
+        gaps = self.gaps | met
+        order = dict.fromkeys((*self.schema.bag, *self.gaps, *self.schema.columns))
         return replace(
             report,
-            gaps=self.gaps | met,
+            gaps={name: gaps[name] for name in order if name in gaps},
             n_dropped_rows=report.n_rows - self.n_unmatched - census.n_points,
             dropped_bags=(*report.dropped_bags, *census.lost_bags),
         )
