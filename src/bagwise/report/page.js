@@ -70,6 +70,15 @@
     return made;
   }
 
+  // The bag that the address asks for, or null.
+  function wantedBag() {
+    try {
+      return location.hash.startsWith("#bag=") ? decodeURIComponent(location.hash.slice(5)) : null;
+    } catch {
+      return null; // not a text
+    }
+  }
+
   const link = (i) => `#bag=${encodeURIComponent(data.ids[i])}`;
 
   // ------------------------------------------------------------ the table
@@ -295,8 +304,7 @@
   }
 
   function follow() {
-    const wanted = location.hash.startsWith("#bag=") ? decodeURIComponent(location.hash.slice(5)) : null;
-    const i = wanted === null ? -1 : data.ids.indexOf(wanted);
+    const i = data.ids.indexOf(wantedBag());
     if (i >= 0) show(i);
     else if ($("panel").open) $("panel").close();
   }
