@@ -200,7 +200,7 @@ def test_trace_refuses_models_without_draws():
     with pytest.raises(BagwiseError, match=r"ShrinkageRegressor has no posterior draws; .* BDR"):
         trace(fitted("shrinkage"))
     with pytest.raises(BagwiseError, match=r'inference="map", which has one draw'):
-        trace(fitted("bdr-map"))
+        trace(SimpleNamespace(draws_={"noise_sd": np.ones((1, 1))}))
     with pytest.raises(BagwiseError, match=r"no parameter 'sigma'; expected some of weights, "):
         trace(fitted("bdr-laplace"), parameters=["sigma"])
 

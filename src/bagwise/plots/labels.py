@@ -127,11 +127,11 @@ def predictions_by_size(
     figure, grid = plt.subplots(
         len(rows),
         len(predictions),
-        figsize=(1.9 * len(predictions) + 1.4, 1.9 * len(rows) + 0.4),
+        figsize=(1.9 * len(predictions) + 1.2, 1.9 * len(rows) + 0.4),
         sharex=True,
         sharey=True,
         squeeze=False,
-        layout="constrained",
+        layout="compressed",
     )
     for column, (method, prediction) in enumerate(predictions.items()):
         for row, (_, mask) in enumerate(rows):
@@ -169,7 +169,7 @@ def reliability(table: Reliability, ax: Axes | None = None, label: str | None = 
     >>> reliability(table).get_xlabel()
     'predicted probability'
     """
-    ax = plt.subplots(figsize=(3.4, 3.4), layout="constrained")[1] if ax is None else ax
+    ax = plt.subplots(figsize=(3.4, 3.4), layout="compressed")[1] if ax is None else ax
     ax.plot([0, 1], [0, 1], color="0.6", linewidth=1, zorder=1)
     whiskers = (table.observed - table.observed_lower, table.observed_upper - table.observed)
     points = ax.errorbar(
@@ -224,6 +224,7 @@ def _panel(
     ax.text(0.04, 0.95, f"MSE {error:.2f}", transform=ax.transAxes, va="top", fontsize=8)
     ax.set(xlabel="", ylabel="")
     ax.tick_params(labelsize=8)
+    ax.locator_params(nbins=4)  # few enough that the layout does not change them
 
 
 class _Chosen(NamedTuple):

@@ -72,7 +72,7 @@ def journal(draw: Callable[P, R]) -> Callable[P, R]:
 
 def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
     """Return the axes, or new ones of this size in inches."""
-    return plt.subplots(figsize=(width, height), layout="constrained")[1] if ax is None else ax
+    return plt.subplots(figsize=(width, height), layout="compressed")[1] if ax is None else ax
 
 
 def shades(count: int) -> list[Any]:
