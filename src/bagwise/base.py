@@ -31,6 +31,7 @@ from bagwise.matching import check_covariates_match, check_features_match
 from bagwise.mixture import MixturePrediction
 from bagwise.parameters import flag, generator, positive, wrong
 from bagwise.prediction import Prediction, VarianceParts
+from bagwise.progress import Progress, wanted
 from bagwise.scaling import Scaling
 from bagwise.task import Task
 
@@ -85,10 +86,12 @@ class BagEstimator(BaseEstimator):
         task = self.make_task(bags, y, sample_weight)
         self._check_parameters()
         best: tuple[Embedding, Head] | None = None
-        for embedding in self.embeddings(bags):
-            head = self._fit_head_alone(embedding, task)
-            if best is None or head.loss < best[1].loss:
-                best = embedding, head
+        with Progress("fitting", self._n_candidates(), wanted()) as bar:
+            for embedding in self.embeddings(bags):
+                head = self._fit_head_alone(embedding, task)
+                if best is None or head.loss < best[1].loss:
+                    best = embedding, head
+                bar.advance()
         assert best is not None
         return self._keep(bags, task, best[0], self._finish_head(*best, task))
 
@@ -154,6 +157,12 @@ class BagEstimator(BaseEstimator):
             return
         for features in self.candidate_features(bags):
             yield Embedding(features, summarise(bags, features, covariance=self.needs_covariance))
+
+    def _n_candidates(self) -> int:
+        """Return how many sets of features are tried."""
+        kernel = as_kernel(self.kernel)
+        chosen = not kernel.has_bandwidth or kernel.bandwidth is not None
+        return 1 if chosen or self.has_shared_features() else len(AUTO_SCALES)
 
     def has_shared_features(self) -> bool:
         """Whether the parameters determine one set of features, which other models can share."""

@@ -8,6 +8,7 @@ from jaxtyping import Float64
 from bagwise.bags import Bags
 from bagwise.embedding import blocks_of, shares_of
 from bagwise.kernels import Kernel, Linear
+from bagwise.progress import Progress, wanted
 from bagwise.scaling import Scaling
 
 # Points on each side of the pairs worked on at once: 8 MB of kernel values.
@@ -34,16 +35,18 @@ def bag_gram(
     same = left is right
     gram = np.zeros((left.n_bags, right.n_bags))
     left_shares, right_shares = shares_of(left), shares_of(right)
-    for a in blocks_of(left.offsets, BLOCK_POINTS):
-        x = scaling(left.points[a.rows])
-        for b in blocks_of(right.offsets, BLOCK_POINTS):
-            if same and b.rows.start < a.rows.start:
-                continue
-            half = a.pool(kernel(x, scaling(right.points[b.rows])), left_shares[a.rows])
-            part = b.pool(half.T, right_shares[b.rows])
-            gram[np.ix_(a.bags, b.bags)] += part.T
-            if same and b.rows.start > a.rows.start:
-                gram[np.ix_(b.bags, a.bags)] += part
+    with Progress("pairs of points", left.n_points, wanted() and left.n_bags > 1) as bar:
+        for a in blocks_of(left.offsets, BLOCK_POINTS):
+            x = scaling(left.points[a.rows])
+            for b in blocks_of(right.offsets, BLOCK_POINTS):
+                if same and b.rows.start < a.rows.start:
+                    continue
+                half = a.pool(kernel(x, scaling(right.points[b.rows])), left_shares[a.rows])
+                part = b.pool(half.T, right_shares[b.rows])
+                gram[np.ix_(a.bags, b.bags)] += part.T
+                if same and b.rows.start > a.rows.start:
+                    gram[np.ix_(b.bags, a.bags)] += part
+            bar.advance(len(x))
     return gram
 
 

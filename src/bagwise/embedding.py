@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from bagwise.bags import Bags, BagStream
 from bagwise.features import Features
+from bagwise.progress import Progress, wanted
 from bagwise.stream import Batch
 
 # Features (or points, if these are longer) worked on at once: they stay in the processor's cache.
@@ -85,11 +86,15 @@ def _summarise(bags: Bags, features: Features, covariance: bool) -> BagStats:
     mean = np.zeros((bags.n_bags, d))
     scatter = np.zeros((d, d))
     split = _SplitBags()
-    for block in blocks_of(bags.offsets, max(1, BLOCK_BYTES // (8 * max(d, bags.n_features)))):
-        phi = features(bags.points[block.rows])
-        pieces = block.pool(phi, shares[block.rows])
-        mean[block.bags] += pieces
-        if covariance:
+    n_rows = max(1, BLOCK_BYTES // (8 * max(d, bags.n_features)))
+    with Progress("pooling points", bags.n_points, wanted()) as bar:
+        for block in blocks_of(bags.offsets, n_rows):
+            phi = features(bags.points[block.rows])
+            pieces = block.pool(phi, shares[block.rows])
+            mean[block.bags] += pieces
+            bar.advance(len(phi))
+            if not covariance:
+                continue
             weight = block.total(shares[block.rows])
             centers = pieces / weight[:, None]
             split.add(block, weight, centers)

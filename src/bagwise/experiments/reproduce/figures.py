@@ -219,7 +219,7 @@ def calibration(study: Study, cells: Sequence[Cell]) -> Figure:
             squeeze=False,
             layout="constrained",
         )
-        for ax, start in zip(axes[0], groups, strict=True):
+        for ax, start in zip(axes[0], groups.tolist(), strict=True):
             ax.plot([0, 1], [0, 1], color="0.7", linewidth=1)
             for shift, method in enumerate(methods):
                 _coverage_line(ax, [c for c in cells if c.method == method], groups, start, shift)

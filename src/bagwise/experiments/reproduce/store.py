@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
+from bagwise.atomic import replacing
 from bagwise.experiments.reproduce.cell import Cell
 from bagwise.experiments.reproduce.study import Study
 
@@ -44,10 +44,10 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         content = asdict(cell)
         arrays = {name: content.pop(name) for name in ARRAYS}
-        with _replacing(path.with_suffix(".npz")) as part:
-            np.savez_compressed(part, **arrays)
+        with replacing(path.with_suffix(".npz")) as part, part.open("wb") as file:
+            np.savez_compressed(file, **arrays)
         content["fingerprint"] = study.fingerprint(cell.setting, cell.method)
-        with _replacing(path) as part:
+        with replacing(path) as part:
             part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
     def load(self, study: Study, setting: int, method: str) -> Cell:
@@ -64,19 +64,3 @@ class Store:
             for method in study.methods:
                 if self.status(study, setting, method) == "done":
                     yield self.load(study, setting, method)
-
-
-class _replacing:
-    """A path to write to, which takes the place of another when all went well."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.part = path, path.with_name(f".{os.getpid()}-{path.name}")
-
-    def __enter__(self) -> Path:
-        return self.part
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.part.replace(self.path)
-        else:
-            self.part.unlink(missing_ok=True)

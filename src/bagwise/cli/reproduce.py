@@ -1,29 +1,19 @@
-"""The ``bagwise`` command."""
+"""``bagwise reproduce``: the paper's tables and figures, one command each."""
 
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 from enum import StrEnum
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from bagwise.cli.shell import INTERRUPTED, answer, command, say
 from bagwise.exceptions import BagwiseError
 
-app = typer.Typer(
-    name="bagwise",
-    help="Learning from bags of samples.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
-
 QUICK_FACES = 0.02  # of the real number of people
-
-INTERRUPTED = 130  # the exit code of a program that was stopped with Ctrl-C
 
 
 class Study(StrEnum):
@@ -35,24 +25,7 @@ class Study(StrEnum):
     ALL = "all"
 
 
-def _print_version(wanted: bool) -> bool:
-    if wanted:
-        typer.echo(f"bagwise {version('bagwise')}")
-        raise typer.Exit
-    return wanted
-
-
-@app.callback()
-def options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Say which.")
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
-) -> None:
-    """Learning from bags of samples: many points per bag, one label per bag."""
-
-
-@app.command()
+@command
 def reproduce(
     study: Annotated[Study, typer.Argument(help="Which experiment of the paper.")],
     quick: Annotated[
@@ -76,12 +49,12 @@ def reproduce(
     ] = None,
     progress: Annotated[bool, typer.Option(help="Show a progress bar; never in a log.")] = True,
 ) -> None:
-    """Reproduce the paper's tables and figures, ours beside the authors'.
+    """Reproduce the paper's tables and figures.
 
-    Can be stopped and started again: what is finished is kept, and computed anew only if its
-    configuration has changed.
+    Ours beside the authors'. Can be stopped and started again: what is finished is kept, and
+    computed anew only if its configuration has changed.
     """
-    from bagwise.experiments.reproduce import command
+    from bagwise.experiments.reproduce.command import reproduce as run
     from bagwise.experiments.reproduce.study import STUDIES
     from bagwise.experiments.reproduce.study import Study as Settings
 
@@ -94,12 +67,9 @@ def reproduce(
             settings = settings.only(setting)
         n_jobs = jobs or (1 if name == Study.IMDB_WIKI else os.cpu_count() or 1)
         try:
-            work, page = command.reproduce(settings, folder, n_jobs=n_jobs, progress=progress)
+            work, page = run(settings, folder, n_jobs=n_jobs, progress=progress)
         except KeyboardInterrupt:
-            typer.echo(
-                f"stopped; what is finished is in {folder}: the same command goes on from there",
-                err=True,
-            )
+            say(f"stopped; what is finished is in {folder}: the same command goes on from there")
             raise typer.Exit(INTERRUPTED) from None
         _report(settings.name, work, page)
 
@@ -118,17 +88,6 @@ def _with_faces(settings: Any, data: Path | None, scale: float | None) -> Any:
 
 def _report(name: str, work: Any, page: Path) -> None:
     changed = f", {work.n_changed} of them of another configuration" if work.n_changed else ""
-    typer.echo(f"{name}: {work.n_todo} cells computed{changed}, {work.n_done} were there already")
-    typer.echo(page.with_name(f"{name}-table.md").read_text(encoding="utf-8"))
-    typer.echo(f"open {page}")
-
-
-def main() -> None:
-    """Run the command; errors of bagwise are one sentence, unless --debug is given."""
-    try:
-        app()
-    except BagwiseError as error:
-        if "--debug" in sys.argv:
-            raise
-        typer.echo(f"bagwise: {error}", err=True)
-        sys.exit(1)
+    answer(f"{name}: {work.n_todo} cells computed{changed}, {work.n_done} were there already")
+    answer(page.with_name(f"{name}-table.md").read_text(encoding="utf-8"))
+    answer(f"open {page}")

@@ -1,0 +1,124 @@
+"""Data of the commands: bags from files, by roles on the line or as a saved model was fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bagwise.cli.shell import say
+from bagwise.exceptions import BagwiseError
+from bagwise.progress import Progress
+
+# The rest is imported where it is used: nobody should wait for it who only wants to see the help.
+if TYPE_CHECKING:
+    from bagwise.bags import Bags
+    from bagwise.roles import Roles
+    from bagwise.schema import Schema
+
+# Numbers in a Parquet file from which on it is read in passes: they would take 128 MB, and while
+# they are sorted by bag three times as much.
+STREAM_NUMBERS = 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class TableData:
+    """Bags of a file.
+
+    Attributes
+    ----------
+    bags : Bags or StreamedBags;  labels : (n_bags,) or None
+    schema : to read other files in the same way;  source : name of the file
+    """
+
+    bags: Any
+    labels: Any
+    schema: Schema
+    source: str
+
+
+@dataclass(frozen=True, eq=False)
+class SavedFit:
+    """A model from a file, and how the points it was fitted to were read."""
+
+    model: Any
+    schema: Schema
+
+
+def read_training(
+    points: Path, roles: Roles, *, labels: Path | None, stream: bool | None
+) -> TableData:
+    """Read bags and labels to fit to."""
+    return _read(points, roles, labels, stream)
+
+
+def read_like(
+    saved: SavedFit, points: Path, *, labels: Path | None, stream: bool | None, labelled: bool
+) -> TableData:
+    """Read bags as those were that a model was fitted to, with or without their labels."""
+    schema = saved.schema if labelled else saved.schema.without_label()
+    if labelled and schema.label not in _all_columns(points, labels):
+        raise BagwiseError.because(
+            f"there is no column {schema.label!r} with the labels in "
+            f"{points if labels is None else f'{points} or {labels}'}",
+            "the label column that the model was fitted to",
+            "Give the labels in a second file with --labels, or use bagwise predict.",
+        )
+    return _read(points, schema, labels, stream)
+
+
+def _all_columns(points: Path, labels: Path | None) -> list[str]:
+    from bagwise.files import table_columns
+
+    return table_columns(points) + ([] if labels is None else table_columns(labels))
+
+
+def open_model(path: Path) -> SavedFit:
+    """Load a model that was saved by ``bagwise fit``."""
+    from bagwise.persistence import open_saved
+    from bagwise.schema import Schema
+
+    model, header = open_saved(path)
+    if header.schema is None:
+        raise BagwiseError.because(
+            f"{path} does not say which columns of a table its features are",
+            "a model saved by bagwise fit",
+            "Save it with bagwise.save(model, path, schema=...), or predict from Python.",
+        )
+    return SavedFit(model, Schema.from_dict(header.schema))
+
+
+def _read(
+    points: Path, plan: Roles | Schema, labels: Path | None, stream: bool | None
+) -> TableData:
+    if stream or (stream is None and _is_large(points, plan)):
+        from bagwise.bags import BagStream
+        from bagwise.scanning import scan
+
+        found = scan(points, plan, labels=labels)
+        bags: Bags = BagStream.of(found)
+        y, schema, report = found.labels, found.schema, found.report
+    else:
+        from bagwise.roles import Roles
+        from bagwise.tables import read_bags
+
+        with Progress(f"reading {points.name}", None):
+            if isinstance(plan, Roles):
+                table = read_bags(points, labels=labels, **vars(plan))
+            else:
+                table = read_bags(points, labels=labels, schema=plan)
+        bags, y, schema, report = table.bags, table.labels, table.schema, table.report
+    for line in report.lines():
+        say(f"note: {line}")
+    return TableData(bags, y, schema, points.name)
+
+
+def _is_large(points: Path, plan: Roles | Schema) -> bool:
+    """Whether a file is Parquet of more numbers than are well kept in memory."""
+    from bagwise.files import kind_of, parquet_dataset
+
+    if not points.exists() or kind_of(points) != "parquet":
+        return False
+    dataset = parquet_dataset(points)
+    used = plan.features if plan.features is not None else dataset.schema.names
+    return bool(dataset.count_rows() * len(used) > STREAM_NUMBERS)

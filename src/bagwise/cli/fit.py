@@ -1,0 +1,123 @@
+"""``bagwise fit``: from a file of points to a saved model."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from bagwise.cli import options
+from bagwise.cli.data import TableData, read_training
+from bagwise.cli.models import ModelName, are_classes, estimator
+from bagwise.cli.options import names
+from bagwise.cli.output import check_folder
+from bagwise.cli.shell import answer, answer_json, command, say
+
+
+@command
+def fit(
+    points: options.Points,
+    bag: options.BagColumn,
+    label: options.LabelColumn,
+    out: Annotated[Path, typer.Option(help="Where to save the model.", show_default=False)],
+    model: Annotated[ModelName, typer.Option(help="Which model.")] = ModelName.SHRINKAGE,
+    labels: options.Labels = None,
+    features: options.FeatureColumns = None,
+    covariates: options.CovariateColumns = None,
+    weights: options.WeightColumn = None,
+    one_hot: options.OneHot = None,
+    missing: options.MissingValues = options.Missing.ERROR,
+    task: options.TaskOption = options.Task.AUTO,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="parameter=value of the model, such as n_landmarks=90 or inference=laplace; may "
+            "repeat.",
+            show_default=False,
+        ),
+    ] = None,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Choose landmarks and bandwidth by cross-validation.")
+    ] = False,
+    stream: options.Stream = None,
+    seed: options.Seed = 0,
+    json: options.Json = False,
+) -> None:
+    """Fit a model to points in a file, and save it.
+
+    bagwise fit points.parquet --bag person --label age --out age.bagwise
+    """
+    from bagwise.roles import Roles
+
+    check_folder(out)
+    roles = Roles(
+        bag=names(bag),
+        label=label,
+        features=names(features) or None,
+        covariates=names(covariates),
+        weights=weights,
+        one_hot=names(one_hot),
+        missing=missing.value,
+    )
+    data = read_training(points, roles, labels=labels, stream=False if tune else stream)
+    classes = are_classes(data.labels, task.value)
+    if classes and task == options.Task.AUTO and data.labels.dtype.kind in "fiu":
+        say("note: there are two labels, which are taken as classes; --task numbers says otherwise")
+    unfitted = estimator(model, classes=classes, settings=settings or [], seed=seed)
+    start = time.perf_counter()
+    fitted = _tuned(unfitted, data) if tune else unfitted.fit(data.bags, data.labels)
+    summary = training_summary(data, time.perf_counter() - start)
+
+    from bagwise.persistence import save
+
+    save(fitted, out, schema=data.schema.to_dict(), summary=summary)
+    _report(fitted, summary, out, json)
+
+
+def _tuned(unfitted: Any, data: TableData) -> Any:
+    from bagwise.selection import tune
+
+    found = tune(unfitted, data.bags, data.labels)
+    shown = ", ".join(f"{name} {value}" for name, value in found.params.items())
+    say(f"chosen by cross-validation: {shown} ({found.metric} {found.score:.4g})")
+    return found.estimator
+
+
+def training_summary(data: TableData, seconds: float) -> dict[str, Any]:
+    """Return what a reader of the saved model would like to know of the training bags."""
+    sizes, y = data.bags.sizes, data.labels
+    summary: dict[str, Any] = {
+        "source": data.source,
+        "bags": int(data.bags.n_bags),
+        "points": int(data.bags.n_points),
+        "smallest_bag": int(sizes.min()),
+        "median_bag": float(np.median(sizes)),
+        "largest_bag": int(sizes.max()),
+        "seconds": round(seconds, 3),
+    }
+    if y.dtype.kind in "fiu":
+        return summary | {
+            "label_mean": float(y.mean()),
+            "label_sd": float(y.std()),
+            "label_least": float(y.min()),
+            "label_largest": float(y.max()),
+        }
+    classes, counts = np.unique(y, return_counts=True)
+    return summary | {"classes": dict(zip(map(str, classes), counts.tolist(), strict=True))}
+
+
+def _report(fitted: Any, summary: dict[str, Any], out: Path, json: bool) -> None:
+    facts = {"model": type(fitted).__name__, "out": str(out)} | summary
+    if json:
+        answer_json(facts)
+        return
+    answer(
+        f"{facts['model']} fitted to {summary['bags']:,} bags of {summary['smallest_bag']:,} to "
+        f"{summary['largest_bag']:,} points ({summary['points']:,} in all) in "
+        f"{summary['seconds']:.1f} s"
+    )
+    answer(f"saved as {out}: try bagwise predict {out} NEW_POINTS --out predictions.csv")

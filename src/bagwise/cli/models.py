@@ -1,0 +1,121 @@
+"""Models by the short names that the command line has for them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import fields
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from bagwise.exceptions import BagwiseError, InvalidLabelsError
+
+
+class ModelName(StrEnum):
+    """The models, as in the paper."""
+
+    SHRINKAGE = "shrinkage"
+    SHRINKAGE_C = "shrinkage-c"
+    BDR = "bdr"
+    BLR = "blr"
+    FREQ_SHRINKAGE = "freq-shrinkage"
+    RBF = "rbf"
+    KERNEL_RIDGE = "kernel-ridge"
+
+
+# The estimator of each name: for labels that are numbers, and for two classes.
+REGRESSORS = {
+    ModelName.SHRINKAGE: ("ShrinkageRegressor", {}),
+    ModelName.SHRINKAGE_C: ("ShrinkageRegressor", {"prior": "convolved"}),
+    ModelName.BDR: ("BDRRegressor", {}),
+    ModelName.BLR: ("BayesianLinearRegressor", {}),
+    ModelName.FREQ_SHRINKAGE: ("FrequentistShrinkageRegressor", {}),
+    ModelName.RBF: ("RBFNetworkRegressor", {}),
+    ModelName.KERNEL_RIDGE: ("MeanEmbeddingRidge", {}),
+}
+CLASSIFIERS = {
+    ModelName.SHRINKAGE: ("ShrinkageClassifier", {}),
+    ModelName.SHRINKAGE_C: ("ShrinkageClassifier", {"prior": "convolved"}),
+    ModelName.BDR: ("BDRClassifier", {}),
+    ModelName.BLR: ("BayesianLogisticClassifier", {}),
+}
+
+
+def estimator(name: ModelName, *, classes: bool, settings: Sequence[str], seed: int) -> Any:
+    """Return the estimator of a name, with ``parameter=value`` settings, not yet fitted.
+
+    Examples
+    --------
+    >>> estimator(ModelName.SHRINKAGE, classes=False, settings=["n_landmarks=30"], seed=1)
+    ShrinkageRegressor(n_landmarks=30, random_state=1)
+    """
+    import bagwise
+
+    table = CLASSIFIERS if classes else REGRESSORS
+    if name not in table:
+        raise BagwiseError.because(
+            f"there is no model {name.value!r} for two classes",
+            f"one of {', '.join(known.value for known in table)}",
+            "Choose another --model; or, if the labels are numbers, add --task numbers.",
+        )
+    class_name, preset = table[name]
+    model = getattr(bagwise, class_name)(random_state=seed, **preset)
+    return _with_settings(model, dict(map(_setting, settings)))
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """Split ``parameter=value``; the value is a number, True, False, None or a word."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise BagwiseError.because(
+            f"--set has {text!r}", "parameter=value", "For example --set n_landmarks=90."
+        )
+    try:
+        return name.strip(), ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name.strip(), value.strip()
+
+
+def _with_settings(model: Any, settings: dict[str, Any]) -> Any:
+    """Set parameters of the model; those of the sampler (draws, chains …) go to NUTS."""
+    known = [name for name in model.get_params() if name != "random_state"]
+    sampler: dict[str, Any] = {}
+    if "inference" in known:
+        from bagwise.inference import NUTS
+
+        of_nuts = [field.name for field in fields(NUTS)]
+        sampler = {name: settings.pop(name) for name in of_nuts if name in settings}
+        known += of_nuts
+    unknown = [name for name in settings if name not in known]
+    if unknown:
+        raise BagwiseError.because(
+            f"--set has {unknown[0]!r}, which {type(model).__name__} does not know",
+            f"one of {', '.join(known)}",
+            "Check the spelling.",
+        )
+    model.set_params(**settings)
+    if sampler:
+        if model.inference != "nuts":
+            raise BagwiseError.because(
+                f"--set has {next(iter(sampler))!r} with inference={model.inference!r}",
+                "inference=nuts, which alone samples",
+                "Leave one of the two out.",
+            )
+        model.set_params(inference=NUTS(**sampler))
+    return model
+
+
+def are_classes(labels: np.ndarray, task: str) -> bool:
+    """Whether labels are classes: if so said, or if they are no numbers, or two numbers."""
+    numeric = labels.dtype.kind in "fiu"
+    if task == "numbers":
+        if not numeric:
+            raise InvalidLabelsError.because(
+                f"the labels are {labels.dtype.name}, such as {labels[0]!r}",
+                "numbers, as --task numbers says",
+                "Use --task classes, or another --label.",
+            )
+        return False
+    return task == "classes" or not numeric or len(np.unique(labels)) == 2

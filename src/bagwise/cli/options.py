@@ -1,0 +1,144 @@
+"""Options that several commands have in common."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def _column_names(incomplete: str) -> list[str]:
+    """Complete the name of a column from the file of points that stands on the line already.
+
+    Shells pass the line in the environment; typer has not yet made parameters of it.
+    """
+    from bagwise.exceptions import BagwiseError
+    from bagwise.files import table_columns
+
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    for word in line.split()[2:]:  # after "bagwise fit"
+        try:
+            names = table_columns(Path(word))
+        except (BagwiseError, OSError):
+            continue
+        return [name for name in names if name.startswith(incomplete)]
+    return []
+
+
+class Missing(StrEnum):
+    """What to do about missing values."""
+
+    ERROR = "error"
+    DROP = "drop"
+    IMPUTE = "impute"
+
+
+class Task(StrEnum):
+    """What the labels are."""
+
+    AUTO = "auto"
+    NUMBERS = "numbers"
+    CLASSES = "classes"
+
+
+Points = Annotated[
+    Path,
+    typer.Argument(
+        help="A row per point: Parquet (file or folder), .csv, .csv.gz or .tsv.",
+        show_default=False,
+    ),
+]
+Labels = Annotated[
+    Path | None,
+    typer.Option(help="A second file with a row per bag, if labels are not in the first."),
+]
+BagColumn = Annotated[
+    list[str],
+    typer.Option(
+        "--bag",
+        help="Column that says which bag a point is in; give several for an id of several columns.",
+        autocompletion=_column_names,
+        show_default=False,
+    ),
+]
+LabelColumn = Annotated[
+    str,
+    typer.Option(
+        "--label",
+        help="Column with the label, the same in all rows of a bag.",
+        autocompletion=_column_names,
+        show_default=False,
+    ),
+]
+FeatureColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--features",
+        help="Columns of the points, repeated or with commas; default: every numeric column that "
+        "has no other role.",
+        autocompletion=_column_names,
+        show_default=False,
+    ),
+]
+CovariateColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--covariates",
+        help="Columns that are known of the bag as a whole; they enter linearly.",
+        autocompletion=_column_names,
+        show_default=False,
+    ),
+]
+WeightColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--weights", help="Column with weights of the points.", autocompletion=_column_names
+    ),
+]
+OneHot = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Columns of categories, to be encoded as 0/1 columns.",
+        autocompletion=_column_names,
+        show_default=False,
+    ),
+]
+MissingValues = Annotated[
+    Missing,
+    typer.Option(
+        "--missing", help="Refuse missing values, drop their rows, or put the median in place."
+    ),
+]
+TaskOption = Annotated[
+    Task,
+    typer.Option(
+        help="Labels are numbers or two classes; auto: two classes if there are two labels."
+    ),
+]
+Stream = Annotated[
+    bool | None,
+    typer.Option(
+        "--stream/--in-memory",
+        help="Read Parquet in passes instead of at once; default: if it is large.",
+    ),
+]
+Model = Annotated[Path, typer.Argument(help="A model saved by `bagwise fit`.", show_default=False)]
+Level = Annotated[
+    float, typer.Option(min=0.01, max=0.999, help="Probability that an interval holds.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for a program to read.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
+
+
+def names(values: list[str] | None) -> list[str]:
+    """Return the names of columns, given one by one or with commas between.
+
+    Examples
+    --------
+    >>> names(["a,b", "c"])
+    ['a', 'b', 'c']
+    """
+    return [name.strip() for value in values or [] for name in value.split(",") if name.strip()]

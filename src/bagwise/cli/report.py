@@ -1,0 +1,78 @@
+"""``bagwise report``: how well the models do on your bags, as a page for a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bagwise.cli import options
+from bagwise.cli.data import read_training
+from bagwise.cli.models import ModelName, are_classes, estimator
+from bagwise.cli.options import names
+from bagwise.cli.output import check_folder
+from bagwise.cli.shell import answer, answer_json, command
+
+
+@command
+def report(
+    points: options.Points,
+    bag: options.BagColumn,
+    label: options.LabelColumn,
+    out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
+    model: Annotated[
+        list[ModelName] | None,
+        typer.Option(help="Which models to compare; may repeat.", show_default=False),
+    ] = None,
+    labels: options.Labels = None,
+    features: options.FeatureColumns = None,
+    covariates: options.CovariateColumns = None,
+    weights: options.WeightColumn = None,
+    one_hot: options.OneHot = None,
+    missing: options.MissingValues = options.Missing.ERROR,
+    task: options.TaskOption = options.Task.AUTO,
+    folds: Annotated[int, typer.Option(min=2, help="Parts that are left out in turn.")] = 5,
+    title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
+    level: options.Level = 0.9,
+    seed: options.Seed = 0,
+    json: options.Json = False,
+) -> None:
+    """Compare models on your bags: a page to browse.
+
+    By cross-validation, so that no bag is predicted by a model that saw it. The page is one HTML
+    file that needs no network.
+    """
+    from bagwise import report as pages
+    from bagwise.roles import Roles
+
+    check_folder(out)
+    roles = Roles(
+        bag=names(bag),
+        label=label,
+        features=names(features) or None,
+        covariates=names(covariates),
+        weights=weights,
+        one_hot=names(one_hot),
+        missing=missing.value,
+    )
+    data = read_training(points, roles, labels=labels, stream=False)
+    classes = are_classes(data.labels, task.value)
+    models = {
+        name.value: estimator(name, classes=classes, settings=[], seed=seed) for name in model or ()
+    }
+    made = pages.make(
+        data.bags,
+        data.labels,
+        models or None,
+        title=title or f"{label} by {' and '.join(names(bag))}",
+        folds=folds,
+        level=level,
+        seed=seed,
+        source=data.source,
+    )
+    made.write(out)
+    if json:
+        answer_json({"out": str(out), "bags": data.bags.n_bags})
+    else:
+        answer(f"open {out} in a browser")
