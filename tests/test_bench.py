@@ -26,11 +26,12 @@ def test_quick_run_prints_and_writes_every_section(tmp_path, capsys):
         "4b. Bags",
         "4c. Landmarks",
         "5. A fresh process",
+        "6. Out of core",
         "targets met",
     ):
         assert title in printed
     sections = json.loads(out.read_text())["sections"]
-    assert len(sections) == 7
+    assert len(sections) == 8
     assert all(line["value"] is not None for section in sections for line in section["lines"])
 
 

@@ -18,7 +18,13 @@ from threadpoolctl import threadpool_limits
 
 from bagwise.datasets import make_gamma
 from bagwise.embedding import BLOCK_BYTES, blocks_of, summarise
-from bagwise.experiments import bench_fit, bench_fresh, bench_nuts, bench_scaling
+from bagwise.experiments import (
+    bench_fit,
+    bench_fresh,
+    bench_nuts,
+    bench_scaling,
+    bench_stream,
+)
 from bagwise.experiments.bench_report import Section, Target, interleaved
 from bagwise.features import LandmarkFeatures
 from bagwise.regressors import ShrinkageRegressor
@@ -86,6 +92,7 @@ def sections(quick: bool) -> Iterator[Section]:
     ]
     yield from [*sweeps, last]
     yield bench_fresh.run(quick)
+    yield bench_stream.run(quick)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
