@@ -288,6 +288,16 @@ class Bags(StackedBags):
         plan = Roles(label=label, **roles)
         return cls._from_reading(read_file(path, plan, labels=labels, kind="csv"))
 
+    @overload
+    @classmethod
+    def scan_parquet(
+        cls, path: Any, *, label: None = None, progress: bool = True, **roles: Unpack[TableRoles]
+    ) -> BagStream: ...
+    @overload
+    @classmethod
+    def scan_parquet(
+        cls, path: Any, *, label: str, progress: bool = True, **roles: Unpack[TableRoles]
+    ) -> tuple[BagStream, Shaped[np.ndarray, " n_bags"]]: ...
     @classmethod
     def scan_parquet(
         cls,

@@ -219,7 +219,7 @@ def parquet_dataset(path: Any) -> Any:
         folders = [f for f in ds.dataset(sources, **options).schema if f.name not in together.names]
         return ds.dataset(sources, schema=pa.schema([*together, *folders]), **options)
     except (pa.ArrowException, TypeError) as error:
-        raise _damaged(path, error) from error
+        raise damaged(path, error) from error
 
 
 def _parquet_schema(file: Path) -> Any:
@@ -232,7 +232,7 @@ def _parquet_schema(file: Path) -> Any:
     except PermissionError as error:
         raise _forbidden(file) from error
     except (pa.ArrowException, OSError) as error:
-        raise _damaged(file, error) from error
+        raise damaged(file, error) from error
 
 
 def _parquet(path: Path, columns: Sequence[str]) -> Any:
@@ -245,7 +245,7 @@ def _parquet(path: Path, columns: Sequence[str]) -> Any:
     except PermissionError as error:
         raise _forbidden(path) from error
     except (pa.ArrowException, OSError) as error:
-        raise _damaged(path, error) from error
+        raise damaged(path, error) from error
     if table.num_rows == 0:
         raise BagwiseError.because(
             f"{path} has columns but no rows", "at least one row", "Check how it was written."
@@ -287,7 +287,7 @@ def _forbidden(path: Path) -> BagwiseError:
     )
 
 
-def _damaged(path: Path, error: Exception) -> BagwiseError:
+def damaged(path: Path, error: Exception) -> BagwiseError:
     """Return the error for a Parquet file that cannot be read."""
     if path.is_file() and path.stat().st_size == 0:
         return BagwiseError.because(

@@ -114,7 +114,7 @@ def learn(source: ParquetRows, *, progress: bool = True) -> Schema:
     lessons, n_kept, gaps_met = _Lessons(schema), 0, dict[str, int]()
     with Progress("learning from rows", source.n_rows, progress) as bar:
         for whole in source.tables(schema.columns):
-            table = source.chosen(whole)
+            table = whole if source.bags is None else whole.take(source.chosen(whole))
             frame = open_frame(table)
             gaps = schema.gaps(frame)
             left_out = schema.dropped(gaps, len(frame))

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise.bags import Bags, as_bags
+from bagwise.bags import Bags, BagStream, as_bags
 from bagwise.base import BagRegressor, Embedding, bandwidths
 from bagwise.double_sum import bag_gram, bag_norms
 from bagwise.embedding import BagStats, shares_of
@@ -216,6 +216,8 @@ class MeanEmbeddingRidge(BagRegressor):
         if self.n_landmarks is not None:
             return super().fit(X, y, sample_weight)
         bags = as_bags(X)
+        if isinstance(bags, BagStream):
+            bags.refuse("exact sums need all points")  # now, and not after a pass over the file
         task = Task.of(bags, y, sample_weight)
         self._check_parameters()
         scaling = Scaling.fit(bags, standardize=flag("standardize", self.standardize))

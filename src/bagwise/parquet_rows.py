@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int64
 
+from bagwise.files import damaged
 from bagwise.frames import group_columns, open_frame, values
 from bagwise.grouping import missing
 from bagwise.joining import keys
@@ -47,7 +51,7 @@ class ParquetRows:
     schema: Schema
     bags: Collection[Hashable] | None = None
 
-    @property
+    @cached_property
     def n_rows(self) -> int:
         """Number of rows of all files."""
         return int(self.dataset.count_rows())
@@ -62,11 +66,23 @@ class ParquetRows:
             schema = schema.part(covariates=(), label=None)
         start = 0
         for table in self.tables(schema.columns):
-            yield schema.arrays(self.chosen(table), first_row=start), table.num_rows
+            if self.bags is None:
+                yield schema.arrays(table, first_row=start), table.num_rows
+            else:
+                rows = self.chosen(table)
+                yield schema.arrays(table.take(rows), first_row=start + rows), table.num_rows
             start += table.num_rows
 
     def tables(self, columns: tuple[str, ...]) -> Iterator[Any]:
-        """Read columns as pyarrow tables, in bounded memory and in the order of the rows.
+        """Read columns as pyarrow tables, in bounded memory and in the order of the rows."""
+        return filled(self._pieces(columns), self._batch_rows(columns))
+
+    def _batch_rows(self, columns: tuple[str, ...]) -> int:
+        width = max(len(columns), len(self.schema.feature_names))
+        return max(1, min(BATCH_ROWS, BATCH_NUMBERS // width))
+
+    def _pieces(self, columns: tuple[str, ...]) -> Iterator[Any]:
+        """Read columns as pyarrow tables, that end where files do and perhaps elsewhere.
 
         pyarrow's own scanner of data sets keeps whole row groups in memory, which may be the whole
         file.
@@ -76,20 +92,22 @@ class ParquetRows:
         import pyarrow.parquet as pq
 
         wanted = pa.schema([self.dataset.schema.field(name) for name in columns])
-        width = max(len(columns), len(self.schema.feature_names))
-        n_rows = max(1, min(BATCH_ROWS, BATCH_NUMBERS // width))
+        n_rows = self._batch_rows(columns)
+        options = {"pre_buffer": False, "buffer_size": BUFFER_BYTES}
         for fragment in self.dataset.get_fragments():
             folders = ds.get_partition_keys(fragment.partition_expression)
-            options = {"pre_buffer": False, "buffer_size": BUFFER_BYTES}
-            with pq.ParquetFile(fragment.path, filesystem=fragment.filesystem, **options) as file:
-                own = [name for name in columns if name not in folders]
-                for batch in file.iter_batches(n_rows, columns=own):
-                    yield _completed(batch, wanted, folders)
+            own = [name for name in columns if name not in folders]
+            own = own or fragment.physical_schema.names[:1]  # to count rows, if all is in folders
+            try:
+                with pq.ParquetFile(fragment.open(), **options) as file:
+                    for batch in file.iter_batches(n_rows, columns=own):
+                        yield _completed(batch, wanted, folders)
+            except (pa.ArrowException, OSError) as error:
+                raise damaged(Path(fragment.path), error) from error
 
-    def chosen(self, table: Any) -> Any:
+    def chosen(self, table: Any) -> Int64[np.ndarray, " k"]:
         """Return the rows of a pyarrow table that belong to the bags to be read."""
-        if self.bags is None:
-            return table
+        assert self.bags is not None
         frame = open_frame(table)
         ids = tuple(values(frame.get_column(name)) for name in self.schema.bag)
         mask = np.any([missing(column) for column in ids], axis=0)  # reported, or left out, later
@@ -98,7 +116,28 @@ class ParquetRows:
             grouping = group_columns(tuple(column[known] for column in ids))
             found = [key in self.bags for key in keys(grouping.ids)]
             mask[grouping.sort(known)] = np.repeat(found, np.diff(grouping.offsets))
-        return table if mask.all() else table.take(np.flatnonzero(mask))
+        return np.flatnonzero(mask)
+
+
+def filled(tables: Iterable[Any], n_rows: int) -> Iterator[Any]:
+    """Put small pyarrow tables together, to no more than n_rows: many small files are slow to use.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> [len(table) for table in filled([pa.table({"x": [0] * n}) for n in (2, 1, 3, 1)], 3)]
+    [3, 3, 1]
+    """
+    import pyarrow as pa
+
+    waiting: list[Any] = []
+    for table in tables:
+        if waiting and sum(map(len, waiting)) + len(table) > n_rows:
+            yield pa.concat_tables(waiting)
+            waiting = []
+        waiting.append(table)
+    if waiting:
+        yield pa.concat_tables(waiting)
 
 
 def _completed(batch: Any, wanted: Any, folders: dict[str, Any]) -> Any:

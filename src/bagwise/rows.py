@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Shaped
+from jaxtyping import Bool, Float, Float64, Int, Shaped
 
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
 from bagwise.frames import composite_ids
@@ -68,8 +68,8 @@ class Place:
     ----------
     ids : tuple of arrays (n_rows,)
         One per bag column.
-    first_row : int or None
-        Number of the first row in a larger table; None to number rows within their bag.
+    first_row : int, array (n_rows,) or None
+        Number of the first row, or of each, in a larger table; None to number them within bags.
 
     Examples
     --------
@@ -79,17 +79,28 @@ class Place:
     """
 
     ids: tuple[Shaped[np.ndarray, " n_rows"], ...]
-    first_row: int | None = None
+    first_row: int | Int[np.ndarray, " n_rows"] | None = None
 
     def of(self, row: int) -> str:
         """Name the bag and the number of a row."""
         bag = f"bag {show(composite_ids(self.ids, np.array([row]))[0])}"
         if self.first_row is not None:
-            return f"{bag}, row {self.first_row + row} of the table"
+            return f"{bag}, row {self.number(row)} of the table"
         same = np.ones(row, dtype=bool)
         for column in self.ids:
             same &= column[:row] == column[row]
         return f"{bag}, row {same.sum()}"
+
+    def number(self, row: int) -> int:
+        """Return the number of a row in the larger table, or in this one if there is none."""
+        if isinstance(self.first_row, np.ndarray):
+            return int(self.first_row[row])
+        return row + (self.first_row or 0)
+
+    @property
+    def so_far(self) -> str:
+        """What follows a count, if more rows are to be read."""
+        return "" if self.first_row is None else " so far"
 
     def bags(self, mask: Bool[np.ndarray, " n_rows"]) -> list[object]:
         """Return the bags that have a row in the mask, in order of appearance."""
@@ -154,7 +165,7 @@ def check_finite(
 
 def no_bag_id(name: str, mask: Bool[np.ndarray, " n_rows"], place: Place) -> InvalidBagsError:
     """Return the error for rows whose bag is not known."""
-    row = int(np.flatnonzero(mask)[0]) + (place.first_row or 0)
+    row = place.number(int(np.flatnonzero(mask)[0]))
     return InvalidBagsError.because(
         f"row {row} of the data frame has no bag: column {name!r} is missing there"
         + (f" and in {count(int(mask.sum()) - 1, 'more row')}" if mask.sum() > 1 else ""),
@@ -171,7 +182,7 @@ def missing_value(
     counts = {column: int(mask.sum()) for column, mask in gaps.items()}
     return InvalidBagsError.because(
         f"{place.of(row)}, {role} {name!r} is missing "
-        f"({count(sum(counts.values()), 'missing value')}: {by_column(counts)})",
+        f"({count(sum(counts.values()), 'missing value')}{place.so_far}: {by_column(counts)})",
         "a value in every row",
         'Leave such rows out with missing="drop", or put the median of the column there with '
         'missing="impute".',
@@ -181,9 +192,10 @@ def missing_value(
 def missing_label(mask: Bool[np.ndarray, " n_rows"], name: str, place: Place) -> InvalidLabelsError:
     """Return the error for missing labels, with the bags that have none."""
     bags = place.bags(mask)
+    counted = f"{count(int(mask.sum()), 'row')} of {count(len(bags), 'bag')}{place.so_far}"
     return InvalidLabelsError.because(
         f"{place.of(int(np.flatnonzero(mask)[0]))}, label column {name!r} is missing "
-        f"({count(int(mask.sum()), 'row')} of {count(len(bags), 'bag')}: {some(bags)})",
+        f"({counted}: {some(bags)})",
         "a label for every bag",
         'Fill it in, or leave these bags out with missing="drop".',
     )

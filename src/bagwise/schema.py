@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float, Int, Int64
 
 from bagwise.categories import Category, check_categories, distinct_values, learn_categories
 from bagwise.exceptions import BagwiseError, InvalidBagsError
@@ -97,15 +97,17 @@ class Schema:
             fill={name: value for name, value in self.fill.items() if name in part.columns},
         )
 
-    def arrays(self, frame: Any, *, first_row: int | None = None) -> Rows:
+    def arrays(
+        self, frame: Any, *, first_row: int | Int[np.ndarray, " n_rows"] | None = None
+    ) -> Rows:
         """Read the columns of a data frame or a batch of one, row by row.
 
         Parameters
         ----------
         frame : pandas or polars DataFrame, pyarrow Table or RecordBatch
-        first_row : int, optional
-            Number of the first row, if this is a batch: errors then name the row of the whole
-            table. By default they name the row within the bag.
+        first_row : int or array (n_rows,), optional
+            Number of the first row, or of each, if this is a batch: errors then name the row of
+            the whole table. By default they name the row within the bag.
         """
         table = open_frame(frame)
         check_present(table, self.columns)

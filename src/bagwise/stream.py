@@ -50,7 +50,7 @@ class StreamedBags(StackedBags):
     feature_std: Float64[np.ndarray, " n_features"]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        _refuse("a stream is made from a file")
+        self.refuse("a stream is made from a file")
 
     @classmethod
     def of(cls, scan: Scan, *, progress: bool = True) -> Self:
@@ -74,9 +74,19 @@ class StreamedBags(StackedBags):
         )
         return bags
 
+    @staticmethod
+    def refuse(found: str) -> NoReturn:
+        """Raise, for what can only be done in memory."""
+        raise InvalidBagsError.because(
+            found,
+            "bags in memory, for whatever works on single points or some of the bags",
+            "Read them with Bags.from_parquet; or keep to fit and predict of models with "
+            "landmarks, such as ShrinkageRegressor() or MeanEmbeddingRidge(n_landmarks=100).",
+        )
+
     def __getattr__(self, name: str) -> Any:
         if name in ("points", "weights"):
-            _refuse(f"the {name} of these bags stay on disk")
+            self.refuse(f"the {name} of these bags stay on disk")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
@@ -100,14 +110,14 @@ class StreamedBags(StackedBags):
         return self._effective_sizes.copy()
 
     def __getitem__(self, key: Any) -> Any:
-        _refuse("bags on disk cannot be indexed")
+        self.refuse("bags on disk cannot be indexed")
 
     def __iter__(self) -> Iterator[Any]:
-        _refuse("bags on disk cannot be gone through one by one")
+        self.refuse("bags on disk cannot be gone through one by one")
 
     def with_points(self, points: Any, feature_names: Any = None) -> Any:
         """Refuse: the points are on disk."""
-        _refuse("the points of these bags stay on disk")
+        self.refuse("the points of these bags stay on disk")
 
     def batches(self, title: str = "reading points") -> Iterator[Batch]:
         """Read all points once more, in batches of rows sorted by bag, with a progress bar."""
@@ -155,15 +165,6 @@ class StreamedBags(StackedBags):
             hit = wanted[place] == stacked
             found[order[place[hit]]] = batch.points[hit]
         return found
-
-
-def _refuse(found: str) -> NoReturn:
-    raise InvalidBagsError.because(
-        found,
-        "bags in memory, for whatever works on single points or some of the bags",
-        "Read them with Bags.from_parquet; or keep to fit and predict of models with landmarks, "
-        "such as ShrinkageRegressor() or MeanEmbeddingRidge(n_landmarks=100).",
-    )
 
 
 def _changed() -> InvalidBagsError:
