@@ -6,20 +6,22 @@ anything, doctests included.
 
 import sys
 
+import pytest
 from jaxtyping import install_import_hook
 
 assert "bagwise" not in sys.modules, "bagwise was imported before its shapes could be checked"
 install_import_hook("bagwise", "shapecheck.checked")
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter):
-    """Say at the end which tests were left out for want of a browser, and what to install."""
+    """Say last of all which tests were left out for want of a browser, and what to install."""
+    yield
     skipped = terminalreporter.stats.get("skipped", [])
     left_out = [test for test in skipped if "no browser" in str(test.longrepr)]
     if left_out:
-        files = sorted({test.nodeid.split("::")[0] for test in left_out})
-        terminalreporter.section("left out")
+        files = ", ".join(sorted({test.nodeid.split("::")[0] for test in left_out}))
         terminalreporter.line(
-            f"{len(left_out)} tests of {', '.join(files)}: no browser. On Debian, install it with "
-            "apt-get install chromium chromium-driver"
+            f"Left out for want of a browser: {len(left_out)} tests of {files}. "
+            "On Debian: apt-get install chromium chromium-driver"
         )

@@ -105,6 +105,23 @@ def is_open(browser):
     return browser.execute_script("return document.getElementById('panel').open")
 
 
+def title(browser):
+    """Return the name of the bag that is open, None if none is."""
+    return one(browser, "#panel-title").text if is_open(browser) else None
+
+
+def eventually(browser, condition):
+    """Wait until something is true: browsers tell pages of a new address a little later."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    WebDriverWait(browser, 10).until(lambda _: condition())
+
+
+def wait_for(browser, bag):
+    """Wait until that bag is open, or none."""
+    eventually(browser, lambda: title(browser) == bag)
+
+
 def dispatch(browser, css, value, event):
     browser.execute_script(
         """
@@ -130,13 +147,14 @@ def test_it_loads_without_complaints_or_requests(either):
 
 def test_hostile_ids_do_not_run(browser, addresses):
     opened(browser, addresses["real"] + "#bag=" + urllib.parse.quote(HOSTILE))
-    assert one(browser, "#panel-title").text == HOSTILE
+    wait_for(browser, HOSTILE)
     assert all_of(browser, "img") == []
     assert browser.get_log("browser") == []
 
 
 def test_everything_has_a_name(either):
     one(either, "#all-bags tbody a").click()
+    wait_for(either, "bag 0")
     unnamed = either.execute_script("""
       const css = 'svg, img, button, input, select, a, [role=region], nav, dialog';
       const label = e => e.closest('label') && e.closest('label').textContent.trim();
@@ -235,15 +253,14 @@ def test_a_bag_opens_by_mouse_and_closes(page):
     row = one(page, "#all-bags tbody tr:nth-child(3)")
     page.execute_script("arguments[0].scrollIntoView({block: 'center'})", row)
     row.find_element("css selector", "td").click()
-    assert is_open(page)
-    assert one(page, "#panel-title").text == "bag 2"
+    wait_for(page, "bag 2")
     assert page.current_url.endswith("#bag=bag%202")
     assert len(all_of(page, "#panel svg")) == 3
     one(page, "#after").click()
-    assert one(page, "#panel-title").text == "bag 3"
+    wait_for(page, "bag 3")
     one(page, "#close").click()
-    assert not is_open(page)
-    assert "#" not in page.current_url
+    wait_for(page, None)
+    eventually(page, lambda: "#" not in page.current_url)
 
 
 def test_a_bag_opens_by_keyboard_and_gives_the_focus_back(page):
@@ -252,17 +269,16 @@ def test_a_bag_opens_by_keyboard_and_gives_the_focus_back(page):
 
     link = one(page, "#all-bags tbody tr:nth-child(2) a")
     link.send_keys(Keys.ENTER)
-    assert is_open(page)
+    wait_for(page, "bag 1")
     assert page.switch_to.active_element.get_attribute("id") == "panel-title"
     ActionChains(page).send_keys(Keys.ESCAPE).perform()
-    assert not is_open(page)
-    assert page.switch_to.active_element == link
+    wait_for(page, None)
+    eventually(page, lambda: page.switch_to.active_element == link)
 
 
 def test_an_address_leads_to_a_bag(browser, addresses):
     opened(browser, addresses["real"] + "#bag=bag%2099")
-    assert is_open(browser)
-    assert one(browser, "#panel-title").text == "bag 99"
+    wait_for(browser, "bag 99")
     words = one(browser, "#panel-body").text
     assert "Where the uncertainty is from" in words
     assert "How many more points?" in words
@@ -277,7 +293,7 @@ def test_worst_bags_lead_to_their_reasons_and_points(either):
     link = one(either, ".of-model:not([hidden]) .bag-name a")
     name = link.text
     either.execute_script("arguments[0].click()", link)
-    assert one(either, "#panel-title").text == name
+    wait_for(either, name)
     words = one(either, "#panel-body").text
     assert "What may be behind the error" in words
     assert "Points that push the prediction most" in words
@@ -329,6 +345,7 @@ def test_it_fits_the_screen(either, width):
     try:
         assert either.execute_script("return document.documentElement.scrollWidth") <= width
         either.execute_script("location.hash = document.querySelector('#all-bags a').hash")
+        wait_for(either, "bag 0")
         panel = either.execute_script("return document.getElementById('panel').scrollWidth")
         assert panel <= width
     finally:

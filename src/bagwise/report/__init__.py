@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bagwise.bags import as_bags
+from bagwise.bags import Bags, BagStream, as_bags
 from bagwise.exceptions import BagwiseError
 from bagwise.prediction import check_level
 from bagwise.report.baseline import baseline
@@ -71,7 +71,7 @@ def make(
     ('shrinkage', '<!doctype html>')
     """
     check_level(level)
-    given = as_bags(bags)
+    given = _in_memory(bags)
     of_classes = looks_like_classes(y) if models is None else check_models(models)
     if models is None:
         models = default_models(of_classes, one_point=bool((given.sizes == 1).all()))
@@ -121,7 +121,7 @@ def of_predictions(
     'shrinkage'
     """
     check_level(level)
-    given = as_bags(bags)
+    given = _in_memory(bags)
     joined, of_classes = check_predictions(predictions, models or {}, given)
     if given.n_bags < 2:
         raise BagwiseError.because("there is 1 bag", "2 or more to compare", "Give more bags.")
@@ -162,6 +162,17 @@ def default_models(classes: bool, *, one_point: bool = False) -> dict[str, Any]:
     if one_point:
         del models["shrinkage"]
     return models
+
+
+def _in_memory(bags: Any) -> Bags:
+    given = as_bags(bags)
+    if isinstance(given, BagStream):
+        raise BagwiseError.because(
+            "these are bags whose points stay on disk",
+            "bags in memory, as a page looks at single points",
+            "Read them with Bags.from_parquet, some of them if they are too many.",
+        )
+    return given
 
 
 def _title(title: str | None) -> str:

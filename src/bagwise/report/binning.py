@@ -58,7 +58,7 @@ def share_interval(
     Examples
     --------
     >>> [end.round(3) for end in share_interval(np.array([9.0]), np.array([10.0]))]
-    [array([0.594]), array([0.983])]
+    [array([0.589]), array([0.983])]
     """
     p, z2 = hits / n, REACH**2
     center = p + z2 / (2.0 * n)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.bags import Bags
+from bagwise.report.comparison import minus
 from bagwise.report.joined import Joined
 
 # Points of a bag, bags, and features of a point that the page has room for.
@@ -47,5 +48,5 @@ def _strongest(bags: Bags, bag: int, pushes: np.ndarray) -> list[list[Any]]:
 def _words(bags: Bags, point: np.ndarray) -> str:
     """Write the features of a point."""
     names = bags.feature_names or tuple(f"x{k}" for k in range(bags.n_features))
-    some = [f"{n} {v:.4g}" for n, v in zip(names[:MAX_FEATURES], point, strict=False)]
+    some = [f"{n} {minus(f'{v:.4g}')}" for n, v in zip(names[:MAX_FEATURES], point, strict=False)]
     return ", ".join(some) + (", …" if len(names) > MAX_FEATURES else "")

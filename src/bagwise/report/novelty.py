@@ -16,6 +16,8 @@ from bagwise.scaling import Scaling
 USUAL_BAGS = 200
 OTHER_POINTS = 2_000
 BAG_POINTS = 50
+# An average so many standard deviations off is odd.
+ODD = 3.0
 # Bags of which the labels are compared.
 N_NEAR = 10
 # A bag is far off if fewer than this share of bags are as far.
@@ -78,6 +80,19 @@ class Novelty:
             return False
         distance = self.distance(bag)
         return bool(distance > 0 and np.mean(self.usual >= distance) < RARE)
+
+    def oddest(self, bag: int) -> tuple[str, float, float] | None:
+        """Return the feature in which the bag's average is most unusual, that average, and of all.
+
+        None if it is within three standard deviations, of the points, of the average of all.
+        """
+        column = int(np.argmax(np.abs(self.averages[bag])))
+        if abs(self.averages[bag, column]) < ODD:
+            return None
+        names = self.bags.feature_names
+        center, scale = self.scaling.center[column], self.scaling.scale[column]
+        name = f"feature {column}" if names is None else names[column]
+        return name, float(center + scale * self.averages[bag, column]), float(center)
 
     def nearest(self, bag: int) -> Int64[np.ndarray, " k"]:
         """Return the other bags whose average point is nearest, at most 10."""

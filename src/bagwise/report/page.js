@@ -278,7 +278,7 @@
       element("td", {}, text)));
     const head = ["point", "pushes by", "its features"].map((name) => element("th", { scope: "col" }, name));
     return [element("h3", {}, "Points that push the prediction most"),
-      element("table", {}, element("caption", {}, "Contribution of each point to the prediction"),
+      element("table", {}, element("caption", {}, `${points.length} of ${whole(data.sizes[i])}: what each adds to the ${isClass ? "latent value" : "prediction"} of the average bag`),
         element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows))];
   }
 

@@ -65,6 +65,11 @@ class Reasons:
     def of(self, bag: int) -> list[str]:
         """Return what may be behind the error of one bag, the most telling first."""
         found = self._classes(bag) if self.case.classes is not None else self._real(bag)
+        odd = self.novelty.oddest(bag)
+        if odd is not None:
+            name, value, usual = odd
+            words = f"unusual in {name}: {shown(value, 3)} on average"
+            found.append(f"{words}, where all points have {shown(usual, 3)}")
         if self.novelty.is_far(bag):
             found.append("its points lie farther from those of other bags than almost any bag's")
         return [*found, *self._others(bag)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bagwise.report.case import Case
+from bagwise.report.case import Case, name_of
 from bagwise.report.comparison import CLEAR, Comparison, Estimate, ModelScores, plus_minus, shown
 from bagwise.size_groups import size_groups
 
@@ -28,7 +28,7 @@ def in_short(case: Case, comparison: Comparison) -> list[str]:
         sentences += _coverage(case, comparison.best)
         sentences += _size(case, comparison.best)
     else:
-        sentences += _bias(comparison.best)
+        sentences += _bias(comparison.best, name_of(case.classes[1].item()))
     return sentences
 
 
@@ -116,12 +116,14 @@ def _ends(case: Case) -> tuple[float, float]:
     return float(case.sizes.min()), float(case.sizes.max())
 
 
-def _bias(best: ModelScores) -> list[str]:
+def _bias(best: ModelScores, second: str) -> list[str]:
     found = best.estimates["calibration"]
-    value, error = plus_minus(found, percent=True)
+    value, error = plus_minus(Estimate(abs(found.value), found.error), percent=True)
     right = plus_minus(best.estimates["accuracy"], percent=True)
     words = "which chance could do" if not found.clear else "which is clearly not zero"
+    way = "more" if found.value >= 0 else "less"
     return [
-        f"Its most probable class is right for {right[0]} ± {right[1]} of the bags.",
-        f"The second class is {value} ± {error} more frequent than predicted, {words}.",
+        f"The class that {best.name} holds most probable is right for {right[0]} ± {right[1]} of "
+        "the bags.",
+        f"Class {second} is {value} ± {error} {way} frequent than it predicts, {words}.",
     ]

@@ -164,7 +164,7 @@ class Drawing:
         parts = []
         for value in self.up.ticks():
             y = float(self.up(value))
-            text = f"{100 * value:g} %" if self.percent_y else tick_text(value)
+            text = f"{tick_text(100 * value)} %" if self.percent_y else tick_text(value)
             parts.append(f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
             parts.append(f'<text class="end" x="{LEFT - 6}" y="{y + 4:.1f}">{text}</text>')
         parts.append(f'<line class="axis" x1="{LEFT}" x2="{right}" y1="{bottom}" y2="{bottom}"/>')
