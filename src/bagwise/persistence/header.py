@@ -80,7 +80,7 @@ class Header:
             n_covariates=_of_type(columns.get("n_covariates"), int, "n_covariates"),
             covariate_names=_strings(columns.get("covariate_names"), "covariate_names"),
             classes=_of_type(classes.get("labels"), list, "classes") if _is_dict(classes) else None,
-            schema=found["schema"] and _of_type(found["schema"], dict, "schema"),
+            schema=None if found["schema"] is None else _of_type(found["schema"], dict, "schema"),
             summary=_of_type(found["summary"], dict, "summary"),
             notes=_strings(_of_type(found["notes"], list, "notes"), "notes") or [],
             versions=_texts(found["versions"]),
@@ -95,10 +95,7 @@ _OWN = ("saved", "versions", "model", "schema", "summary", "notes")
 
 
 def describe(
-    model: BagEstimator,
-    tree: dict[str, Any],
-    schema: Mapping[str, Any] | None,
-    summary: Mapping[str, Any] | None,
+    model: BagEstimator, tree: dict[str, Any], schema: Any, summary: Any
 ) -> dict[str, Any]:
     """Return the header of a model that is to be saved, as JSON."""
     notes = []

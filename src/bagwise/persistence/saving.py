@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any
 
 from bagwise.atomic import replacing
@@ -12,16 +11,8 @@ from bagwise.persistence.container import pack, unpack
 from bagwise.persistence.header import Header, describe
 from bagwise.persistence.models import put_together, take_apart
 
-Path = str | os.PathLike[str]
 
-
-def save(
-    model: Any,
-    path: Path,
-    *,
-    schema: Mapping[str, Any] | None = None,
-    summary: Mapping[str, Any] | None = None,
-) -> None:
+def save(model: Any, path: Any, *, schema: Any = None, summary: Any = None) -> None:
     """Save a fitted model to one file, from which :func:`bagwise.load` gets it back.
 
     The file is safe to load even from somebody you do not trust, and is replaced in one step: if
@@ -31,7 +22,7 @@ def save(
     Parameters
     ----------
     model : a fitted regressor or classifier of bagwise
-    path : of the file, by convention with the suffix .bagwise
+    path : str or pathlib.Path of the file, by convention with the suffix .bagwise
     schema, summary : dict, optional
         How the columns of a table became the model's, and facts on the training data: kept in the
         header for :func:`bagwise.persistence.read_header`. Strings, numbers, lists and dicts.
@@ -55,7 +46,7 @@ def save(
         part.write_bytes(data)
 
 
-def load(path: Path) -> Any:
+def load(path: Any) -> Any:
     """Load a model saved by :func:`bagwise.save`.
 
     It predicts the same, bit by bit where the libraries are the same, and can be cloned, fitted
@@ -73,14 +64,14 @@ def load(path: Path) -> Any:
     return open_saved(path)[0]
 
 
-def open_saved(path: Path) -> tuple[Any, Header]:
+def open_saved(path: Any) -> tuple[Any, Header]:
     """Load a model and its header, from one reading of the file."""
     container = unpack(_checked(path))
     header = Header.of(container)
     return put_together(container.header["model"], container.tensors()), header
 
 
-def read_header(path: Path) -> Header:
+def read_header(path: Any) -> Header:
     """Return what a saved model says about itself, after checking the file against its checksum."""
     return Header.of(unpack(_checked(path)))
 

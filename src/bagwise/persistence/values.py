@@ -31,7 +31,7 @@ TEXT_DTYPE = re.compile(r"str(\d{1,5})")
 MAX_SEED_BITS = 512
 
 
-def plain_label(label: Any, path: str) -> bool | int | float | str:
+def plain_label(label: Any, path: str) -> Any:
     """Return a label as what JSON has, or raise."""
     label = label.item() if isinstance(label, np.generic) else label
     if type(label) not in (bool, int, float, str) or label != label:
