@@ -11,10 +11,9 @@ from bagwise import (
     BayesianLogisticClassifier,
     BDRClassifier,
     BDRRegressor,
-    InvalidBagsError,
-    InvalidLabelsError,
     ShrinkageClassifier,
 )
+from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 from bagwise.inference import NUTS, Priors
 from error_cases import ARRAYS, BAGS, IDS, Y, fails
 

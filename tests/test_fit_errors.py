@@ -5,9 +5,8 @@ import pytest
 
 from bagwise import (
     Bags,
-    InvalidBagsError,
-    InvalidLabelsError,
 )
+from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 from error_cases import (
     ARRAYS,
     BAGS,

@@ -13,9 +13,9 @@ from bagwise import (
     BayesianLogisticClassifier,
     BDRClassifier,
     BDRRegressor,
-    InvalidBagsError,
     ShrinkageClassifier,
 )
+from bagwise.exceptions import InvalidBagsError
 from bagwise.inference import NUTS, Priors
 
 # Given landmarks and equal numbers of bags let all cases share the code that the sampler compiles.

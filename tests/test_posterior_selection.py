@@ -11,11 +11,11 @@ from bagwise import (
     BayesianLogisticClassifier,
     BDRClassifier,
     BDRRegressor,
-    InvalidLabelsError,
     ShrinkageClassifier,
     ShrinkageRegressor,
     tune,
 )
+from bagwise.exceptions import InvalidLabelsError
 from bagwise.inference import NUTS
 from bagwise.metrics import brier, log_loss, nll
 from bagwise.selection import FeatureCache, paper_grid

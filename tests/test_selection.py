@@ -15,13 +15,12 @@ from bagwise import (
     Bags,
     BayesianLinearRegressor,
     FrequentistShrinkageRegressor,
-    InvalidBagsError,
-    InvalidLabelsError,
     MeanEmbeddingRidge,
     RBFNetworkRegressor,
     ShrinkageRegressor,
     tune,
 )
+from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 from bagwise.metrics import mse, nll
 from bagwise.selection import PAPER_GRID, FeatureCache, paper_grid
 
