@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_array_equal
 
+from bagwise.bag_tables import read_bags
 from bagwise.bags import Bags
 from bagwise.exceptions import BagwiseError, BagwiseWarning
-from bagwise.files import open_table, parquet_dataset, table_columns
-from bagwise.tables import read_bags
+from bagwise.tables.files import open_table, parquet_dataset, table_columns
 
 N_ROWS = 200
 ROLES = {

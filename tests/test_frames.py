@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 
 from bagwise.bags import Bags
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
-from bagwise.frames import bag_labels
+from bagwise.tables.frames import bag_labels
 
 COLUMNS = {
     "patient": ["p2", "p1", "p2", "p1", "p3"],

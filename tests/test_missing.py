@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from numpy.testing import assert_array_equal
 
+from bagwise.bag_tables import read_bags
 from bagwise.bags import Bags
 from bagwise.exceptions import BagwiseError, BagwiseWarning, InvalidBagsError, InvalidLabelsError
-from bagwise.schema import Schema
-from bagwise.tables import read_bags
+from bagwise.tables.schema import Schema
 
 LIBRARIES = {"pandas": pd.DataFrame, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}
 BAG = ["clinic", "patient"]

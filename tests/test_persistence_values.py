@@ -24,6 +24,7 @@ from bagwise.exceptions import SavedModelError
 from bagwise.inference import NUTS, Priors
 from bagwise.kernels import RBF, Additive, Kernel, Linear, Matern
 from bagwise.persistence import read_header
+from bagwise.persistence.container import unpack
 
 RNG = np.random.default_rng(0)
 LEVEL = RNG.uniform(1, 2, 16)
@@ -321,3 +322,26 @@ print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
         check=True,
     )
     assert {"jax", "numpyro", "matplotlib"} & set(json.loads(done.stdout)) == set()
+
+
+# ---- the format ---------------------------------------------------------------------------------
+
+HERE = Path(__file__).parent
+
+
+def test_a_file_of_version_1_can_be_read_for_ever():
+    """Saved when the format was made: loads, and predicts what it did then."""
+    loaded = bagwise.load(HERE / "saved" / "version-1.bagwise")
+    assert read_header(HERE / "saved" / "version-1.bagwise").summary["n_bags"] == 12
+    new = Bags.from_list([[[1.0, 2.0], [1.5, 1.0]]], covariates=[[0.5]])
+    np.testing.assert_allclose(loaded.predict_proba(new)[0, 1], 0.5682652525388354, rtol=1e-9)
+
+
+def test_the_document_names_every_part_of_a_file(tmp_path):
+    text = (HERE.parent / "docs" / "format.md").read_text(encoding="utf-8")
+    bagwise.save(network(), tmp_path / "m")
+    header = unpack(str(tmp_path / "m")).header
+    model = header["model"]
+    for name in (*header, *model, *model["columns"], *model["learnt"]):
+        assert f"`{name}`" in text, name
+    assert f"version {header['version']}\n" in text.partition("\n")[0] + "\n"

@@ -12,11 +12,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.preprocessing import StandardScaler
 
 import stream_files
-from bagwise import learning, parquet_rows, progress
+from bagwise import progress
+from bagwise.bag_tables import read_bags, scan_bags
 from bagwise.bags import Bags, BagStream, as_bags
 from bagwise.exceptions import BagwiseError, BagwiseWarning, InvalidBagsError, InvalidLabelsError
 from bagwise.pointwise import PointwiseTransformer
-from bagwise.tables import read_bags, scan_bags
+from bagwise.tables import learning, parquet_rows
 
 
 @pytest.fixture(autouse=True)

@@ -7,12 +7,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import stream_files
-from bagwise import parquet_rows
 from bagwise.bags import Bags
 from bagwise.exceptions import BagwiseError, BagwiseWarning, InvalidBagsError
 from bagwise.experiments import bench_stream
-from bagwise.learning import Sample
 from bagwise.mean_embedding import MeanEmbeddingRidge
+from bagwise.tables import parquet_rows
+from bagwise.tables.learning import Sample
 
 
 def scanned(path, **roles):

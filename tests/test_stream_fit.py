@@ -11,7 +11,7 @@ from sklearn.model_selection import cross_val_score
 
 import dense_oracle
 import stream_files
-from bagwise import embedding, parquet_rows
+from bagwise import embedding
 from bagwise.bags import Bags
 from bagwise.classifiers import BayesianLogisticClassifier, BDRClassifier, ShrinkageClassifier
 from bagwise.embedding import summarise, summarise_stream
@@ -29,6 +29,7 @@ from bagwise.regressors import (
 )
 from bagwise.scaling import Scaling
 from bagwise.selection import tune
+from bagwise.tables import parquet_rows
 
 ROLES = {"bag": "bag", "features": ["x", "z"]}
 SCALING = Scaling(np.array([0.5, 1.0]), np.array([2.0, 0.7]))
@@ -231,8 +232,8 @@ def test_constant_points_are_refused(tmp_path):
 N_ROWS = 1_000_000
 PROGRAM = """
 import sys, tracemalloc
-import bagwise, bagwise.parquet_rows, pyarrow
-bagwise.parquet_rows.BATCH_ROWS = 1 << 14
+import bagwise, bagwise.tables.parquet_rows, pyarrow
+bagwise.tables.parquet_rows.BATCH_ROWS = 1 << 14
 model = bagwise.ShrinkageRegressor(n_landmarks=8, bandwidth_scale=1.0, landmarks="random")
 tracemalloc.start()
 bags, y = bagwise.Bags.scan_parquet(sys.argv[1], bag="bag", label="y", progress=False)

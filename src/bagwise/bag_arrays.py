@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float, Float64, Shaped
 
 from bagwise.exceptions import InvalidBagsError
-from bagwise.frames import to_matrix
 from bagwise.grouping import Grouping, show
+from bagwise.tables.frames import to_matrix
 from bagwise.validation import Names, check_names, empty_bag, real_array
 
 

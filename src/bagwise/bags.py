@@ -10,14 +10,14 @@ from jaxtyping import Shaped
 
 from bagwise.bag_arrays import n_axes, one_per_bag, one_row_per_bag, stack_weights
 from bagwise.exceptions import InvalidBagsError
-from bagwise.files import read_file
-from bagwise.frames import is_frame, to_matrix
 from bagwise.grouping import group_rows, id_array, no_bags
-from bagwise.reading import Reading, read_table
-from bagwise.roles import Roles, TableRoles
-from bagwise.scanning import scan
 from bagwise.stacked import StackedBags, sizes_to_offsets
 from bagwise.stream import StreamedBags
+from bagwise.tables.files import read_file
+from bagwise.tables.frames import is_frame, to_matrix
+from bagwise.tables.reading import Reading, read_table
+from bagwise.tables.roles import Roles, TableRoles
+from bagwise.tables.scanning import scan
 from bagwise.validation import check_offsets, real_array
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float, Float64, Int64, Shaped
 
 from bagwise.exceptions import InvalidBagsError
-from bagwise.frames import to_matrix
 from bagwise.grouping import bag_positions, id_array, no_bags, rows_of
+from bagwise.tables.frames import to_matrix
 from bagwise.validation import (
     Names,
     check_covariates,

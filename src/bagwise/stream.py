@@ -10,13 +10,13 @@ import numpy as np
 from jaxtyping import Float, Float64, Int64
 
 from bagwise.exceptions import InvalidBagsError
-from bagwise.frames import group_columns
-from bagwise.joining import keys
-from bagwise.parquet_rows import ParquetRows
 from bagwise.progress import Progress
-from bagwise.rows import Rows
-from bagwise.scanning import Scan, ahead
 from bagwise.stacked import StackedBags, sizes_to_offsets
+from bagwise.tables.frames import group_columns
+from bagwise.tables.joining import keys
+from bagwise.tables.parquet_rows import ParquetRows
+from bagwise.tables.rows import Rows
+from bagwise.tables.scanning import Scan, ahead
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,8 @@ from bagwise.progress import Progress
 
 # The rest is imported where it is used: nobody should wait for it who only wants to see the help.
 if TYPE_CHECKING:
-    from bagwise.bags import Bags
-    from bagwise.roles import Roles
-    from bagwise.schema import Schema
+    from bagwise.tables.roles import Roles
+    from bagwise.tables.schema import Schema
 
 # Numbers in a Parquet file from which on it is read in passes: they would take 128 MB, and while
 # they are sorted by bag three times as much.
@@ -68,7 +67,7 @@ def read_like(
 
 
 def _all_columns(points: Path, labels: Path | None) -> list[str]:
-    from bagwise.files import table_columns
+    from bagwise.tables.files import table_columns
 
     return table_columns(points) + ([] if labels is None else table_columns(labels))
 
@@ -76,7 +75,7 @@ def _all_columns(points: Path, labels: Path | None) -> list[str]:
 def open_model(path: Path) -> SavedFit:
     """Load a model that was saved by ``bagwise fit``."""
     from bagwise.persistence import open_saved
-    from bagwise.schema import Schema
+    from bagwise.tables.schema import Schema
 
     model, header = open_saved(path)
     if header.schema is None:
@@ -91,31 +90,23 @@ def open_model(path: Path) -> SavedFit:
 def _read(
     points: Path, plan: Roles | Schema, labels: Path | None, stream: bool | None
 ) -> TableData:
+    from bagwise.bag_tables import read_bags, scan_bags
+    from bagwise.tables.schema import Schema
+
+    how = {"schema": plan} if isinstance(plan, Schema) else vars(plan)
     if stream or (stream is None and _is_large(points, plan)):
-        from bagwise.bags import BagStream
-        from bagwise.scanning import scan
-
-        found = scan(points, plan, labels=labels)
-        bags: Bags = BagStream.of(found)
-        y, schema, report = found.labels, found.schema, found.report
+        table = scan_bags(points, labels=labels, **how)
     else:
-        from bagwise.roles import Roles
-        from bagwise.tables import read_bags
-
         with Progress(f"reading {points.name}", None):
-            if isinstance(plan, Roles):
-                table = read_bags(points, labels=labels, **vars(plan))
-            else:
-                table = read_bags(points, labels=labels, schema=plan)
-        bags, y, schema, report = table.bags, table.labels, table.schema, table.report
-    for line in report.lines():
+            table = read_bags(points, labels=labels, **how)
+    for line in table.report.lines():
         say(f"note: {line}")
-    return TableData(bags, y, schema, points.name)
+    return TableData(table.bags, table.labels, table.schema, points.name)
 
 
 def _is_large(points: Path, plan: Roles | Schema) -> bool:
     """Whether a file is Parquet of more numbers than are well kept in memory."""
-    from bagwise.files import kind_of, parquet_dataset
+    from bagwise.tables.files import kind_of, parquet_dataset
 
     if not points.exists() or kind_of(points) != "parquet":
         return False

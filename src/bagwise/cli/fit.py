@@ -51,7 +51,7 @@ def fit(
 
     bagwise fit points.parquet --bag person --label age --out age.bagwise
     """
-    from bagwise.roles import Roles
+    from bagwise.tables.roles import Roles
 
     check_folder(out)
     roles = Roles(

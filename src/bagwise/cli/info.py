@@ -71,7 +71,7 @@ def _versions() -> dict[str, Any]:
 
 
 def _table(path: Path) -> dict[str, Any]:
-    from bagwise.files import kind_of, open_table, parquet_dataset
+    from bagwise.tables.files import kind_of, open_table, parquet_dataset
 
     if kind_of(path) == "parquet":
         table = parquet_dataset(path)  # of which only the footers are read

@@ -44,7 +44,7 @@ def report(
     file that needs no network.
     """
     from bagwise import report as pages
-    from bagwise.roles import Roles
+    from bagwise.tables.roles import Roles
 
     check_folder(out)
     roles = Roles(

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bagwise.bags import Bags
-from bagwise.frames import bag_labels
+from bagwise.tables.frames import bag_labels
 
 BAG = "race"
 LABEL = "actual_margin"

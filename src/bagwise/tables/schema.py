@@ -9,11 +9,19 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int64
 
-from bagwise.categories import Category, check_categories, distinct_values, learn_categories
 from bagwise.exceptions import BagwiseError, InvalidBagsError
-from bagwise.frames import check_present, label_values, numbers, open_frame, values
 from bagwise.grouping import missing, show
-from bagwise.rows import Place, Rows, check_finite, missing_label, missing_value, no_bag_id, some
+from bagwise.tables.categories import Category, check_categories, distinct_values, learn_categories
+from bagwise.tables.frames import check_present, label_values, numbers, open_frame, values
+from bagwise.tables.rows import (
+    Place,
+    Rows,
+    check_finite,
+    missing_label,
+    missing_value,
+    no_bag_id,
+    some,
+)
 from bagwise.validation import check_names
 
 Gaps = dict[str, Bool[np.ndarray, " n_rows"]]  # column ↦ where it is missing

@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Shaped
 
 from bagwise.bags import Bags, BagStream
-from bagwise.files import is_path, open_table, read_file
-from bagwise.read_report import ReadReport
-from bagwise.reading import read_table
-from bagwise.roles import Roles
-from bagwise.scanning import scan
-from bagwise.schema import Schema
+from bagwise.tables.files import is_path, open_table, read_file
+from bagwise.tables.read_report import ReadReport
+from bagwise.tables.reading import read_table
+from bagwise.tables.roles import Roles
+from bagwise.tables.scanning import scan
+from bagwise.tables.schema import Schema
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bagwise.csv_files import read_csv, read_header
 from bagwise.exceptions import BagwiseError, InvalidBagsError
-from bagwise.frames import listing, name_list, open_frame
-from bagwise.reading import Reading, read_table, unused_columns
-from bagwise.roles import Roles
-from bagwise.schema import Schema
+from bagwise.tables.csv_files import read_csv, read_header
+from bagwise.tables.frames import listing, name_list, open_frame
+from bagwise.tables.reading import Reading, read_table, unused_columns
+from bagwise.tables.roles import Roles
+from bagwise.tables.schema import Schema
 
 PARQUET = (".parquet", ".pq")
 CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -78,7 +78,7 @@ def read_file(
     ----------
     path : str or path
     plan : Roles or Schema
-        As in :func:`bagwise.reading.read_table`.
+        As in :func:`bagwise.tables.reading.read_table`.
     labels : path or data frame, optional
     kind : {"parquet", "csv"}, optional
     """

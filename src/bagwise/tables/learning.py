@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from bagwise.categories import distinct_values, learn_categories
-from bagwise.frames import group_columns, numbers, open_frame, values
-from bagwise.joining import keys
-from bagwise.parquet_rows import ParquetRows
 from bagwise.progress import Progress
-from bagwise.reading import nothing_left
-from bagwise.schema import Schema, median
+from bagwise.tables.categories import distinct_values, learn_categories
+from bagwise.tables.frames import group_columns, numbers, open_frame, values
+from bagwise.tables.joining import keys
+from bagwise.tables.parquet_rows import ParquetRows
+from bagwise.tables.reading import nothing_left
+from bagwise.tables.schema import Schema, median
 from bagwise.validation import check_names
 
 # Rows whose median stands for that of all rows, if there are more: its standard error is 0.3 % of

@@ -10,13 +10,13 @@ import numpy as np
 from jaxtyping import Float, Float64, Shaped
 
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
-from bagwise.frames import check_present, group_columns, open_frame, values
 from bagwise.grouping import Grouping, no_bags, plain
-from bagwise.joining import join, keys, rows_with_id
-from bagwise.read_report import ReadReport
-from bagwise.roles import Roles
-from bagwise.rows import Rows, by_column, count
-from bagwise.schema import Schema
+from bagwise.tables.frames import check_present, group_columns, open_frame, values
+from bagwise.tables.joining import join, keys, rows_with_id
+from bagwise.tables.read_report import ReadReport
+from bagwise.tables.roles import Roles
+from bagwise.tables.rows import Rows, by_column, count
+from bagwise.tables.schema import Schema
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
-from bagwise.frames import group_columns
 from bagwise.grouping import Grouping, locate, missing, show
-from bagwise.joining import keys
-from bagwise.rows import Rows
+from bagwise.tables.frames import group_columns
+from bagwise.tables.joining import keys
+from bagwise.tables.rows import Rows
 
 FIRST_ROOM = 1024  # bags for which there is room at first; it doubles when it is full
 
@@ -56,13 +56,13 @@ class Census:
 
     Attributes
     ----------
-    codes : key of a bag, see :func:`bagwise.joining.keys`, ↦ its number
+    codes : key of a bag, see :func:`bagwise.tables.joining.keys`, ↦ its number
     n_points;  gaps : number of missing values by column;  weighted : whether points have weights
     center, squares : (p,), mean of all points and Σ (x − center)²
 
     Examples
     --------
-    >>> from bagwise.schema import Schema
+    >>> from bagwise.tables.schema import Schema
     >>> import pyarrow as pa
     >>> schema, census = Schema(("bag",), ("x",)), Census()
     >>> for bags, x in (["b", "a"], [1.0, 2.0]), (["b", "b"], [3.0, 6.0]):

@@ -8,10 +8,10 @@ from typing import Any, Required, TypedDict
 
 import narwhals as nw
 
-from bagwise.categories import Category, check_categories
 from bagwise.exceptions import BagwiseError, InvalidBagsError
-from bagwise.frames import check_present, listing, name_list
-from bagwise.schema import MISSING, Schema
+from bagwise.tables.categories import Category, check_categories
+from bagwise.tables.frames import check_present, listing, name_list
+from bagwise.tables.schema import MISSING, Schema
 
 # Row numbers that pandas and R write beside the data: they are no features unless asked for.
 ROW_NUMBERS = ("", "__index_level_0__")

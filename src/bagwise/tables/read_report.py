@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bagwise.exceptions import BagwiseWarning
-from bagwise.rows import by_column, count, some
+from bagwise.tables.rows import by_column, count, some
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Float64, Shaped
 
-from bagwise.census import Census
 from bagwise.exceptions import BagwiseError
-from bagwise.files import (
+from bagwise.grouping import id_array, missing, plain
+from bagwise.progress import Progress
+from bagwise.tables.census import Census
+from bagwise.tables.files import (
     CSV,
     check_asked,
     existing,
@@ -21,17 +23,15 @@ from bagwise.files import (
     parquet_dataset,
     table_columns,
 )
-from bagwise.frames import check_present, group_columns, name_list, open_frame, values
-from bagwise.grouping import id_array, missing, plain
-from bagwise.joining import join, keys
-from bagwise.learning import FirstRows, learn
-from bagwise.parquet_rows import ParquetRows
-from bagwise.progress import Progress
-from bagwise.read_report import ReadReport
-from bagwise.reading import merge_schemas, nothing_left, split_schema, unused_columns
-from bagwise.roles import Roles
-from bagwise.rows import Place, no_bag_id
-from bagwise.schema import Schema
+from bagwise.tables.frames import check_present, group_columns, name_list, open_frame, values
+from bagwise.tables.joining import join, keys
+from bagwise.tables.learning import FirstRows, learn
+from bagwise.tables.parquet_rows import ParquetRows
+from bagwise.tables.read_report import ReadReport
+from bagwise.tables.reading import merge_schemas, nothing_left, split_schema, unused_columns
+from bagwise.tables.roles import Roles
+from bagwise.tables.rows import Place, no_bag_id
+from bagwise.tables.schema import Schema
 from bagwise.validation import check_names
 
 T = TypeVar("T")
@@ -62,9 +62,9 @@ class Scan:
 def scan(path: Any, plan: Roles | Schema, *, labels: Any = None, progress: bool = True) -> Scan:
     """Read all rows of a Parquet file, or a folder of them, without keeping any.
 
-    As :func:`bagwise.files.read_file`, in memory that grows with the bags and not with the points.
-    One pass; one more over the bag ids if there is a table of labels, and one more if categories or
-    medians are to be learnt.
+    As :func:`bagwise.tables.files.read_file`, in memory that grows with the bags and not with the
+    points. One pass; one more over the bag ids if there is a table of labels, and one more if
+    categories or medians are to be learnt.
 
     Examples
     --------

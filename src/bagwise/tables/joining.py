@@ -11,11 +11,11 @@ import numpy as np
 from jaxtyping import Bool, Int64, Shaped
 
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
-from bagwise.frames import check_present, composite_ids, group_columns, values
 from bagwise.grouping import Grouping, missing, show
-from bagwise.read_report import ReadReport
-from bagwise.rows import Place, by_column, count, no_bag_id
-from bagwise.schema import Schema
+from bagwise.tables.frames import check_present, composite_ids, group_columns, values
+from bagwise.tables.read_report import ReadReport
+from bagwise.tables.rows import Place, by_column, count, no_bag_id
+from bagwise.tables.schema import Schema
 
 
 @dataclass(frozen=True, eq=False)

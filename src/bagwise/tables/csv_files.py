@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from bagwise.exceptions import BagwiseError
-from bagwise.frames import listing
+from bagwise.tables.frames import listing
 
 # What stands for a missing number. Text is only missing if it is empty: "NA" may be Namibia.
 NO_NUMBER = ["", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None"]

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Shaped
 
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
-from bagwise.frames import composite_ids
 from bagwise.grouping import show
+from bagwise.tables.frames import composite_ids
 from bagwise.validation import first_not_finite
 
 SHOWN = 5  # bags, columns or categories that a message names before it only counts the others
@@ -23,7 +23,7 @@ class Rows:
     Attributes
     ----------
     ids : tuple of arrays (n_rows,)
-        One per bag column; see :func:`bagwise.frames.group_columns`.
+        One per bag column; see :func:`bagwise.tables.frames.group_columns`.
     points : array (n_rows, n_features)
         One-hot encoded and imputed. Rows that are not kept may hold NaN.
     covariates : float64 array (n_rows, n_covariates)

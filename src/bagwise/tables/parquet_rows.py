@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
-from bagwise.files import damaged
-from bagwise.frames import group_columns, open_frame, values
 from bagwise.grouping import missing
-from bagwise.joining import keys
-from bagwise.rows import Rows
-from bagwise.schema import Schema
+from bagwise.tables.files import damaged
+from bagwise.tables.frames import group_columns, open_frame, values
+from bagwise.tables.joining import keys
+from bagwise.tables.rows import Rows
+from bagwise.tables.schema import Schema
 
 # Rows, or numbers if rows are long, that are read at once. Many, so that bags whose rows are
 # scattered over the file have several in a batch; few enough that a batch takes 32 MB.
@@ -33,14 +33,14 @@ class ParquetRows:
 
     Attributes
     ----------
-    dataset : pyarrow.dataset.Dataset, see :func:`bagwise.files.parquet_dataset`
+    dataset : pyarrow.dataset.Dataset, see :func:`bagwise.tables.files.parquet_dataset`
     schema : Schema
-    bags : keys of the bags whose rows are read, see :func:`bagwise.joining.keys`; None for all
+    bags : keys (:func:`bagwise.tables.joining.keys`) of the bags whose rows are read; None for all
 
     Examples
     --------
     >>> import bagwise.datasets
-    >>> from bagwise.files import parquet_dataset
+    >>> from bagwise.tables.files import parquet_dataset
     >>> dataset = parquet_dataset(bagwise.datasets.__path__[0] + "/polls.parquet")
     >>> source = ParquetRows(dataset, Schema(("race",), ("poll_margin",)))
     >>> [(rows.points.shape, n_read) for rows, n_read in source.rows()]

@@ -1,0 +1,1 @@
+"""Tables, in memory or on disk, as the arrays that make bags."""
