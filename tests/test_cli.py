@@ -196,3 +196,18 @@ def test_the_seed_decides_everything(folder):
         for name in ("s1", "s2", "s3")
     ]
     assert told[0] == told[1] != told[2]
+
+
+def test_report_writes_a_page_for_numbers_and_for_classes(tmp_path):
+    table = make_rows(24, seed=5)
+    flag = pa.array([int(age > 1.5) for age in table["age"].to_pylist()])
+    write(table.append_column("flag", flag), tmp_path / "t.parquet")
+    run = ("report", "t.parquet", "--bag", "person", "--features", "a", "--folds", "2", "--label")
+    told = done(bagwise(*run, "age", "--model", "blr", "--json", cwd=tmp_path))
+    assert told == {"out": "report.html", "bags": 24}
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "age by person" in page and "blr" in page and "RMSE" in page
+    done(bagwise(*run, "flag", "--model", "blr", "--out", "c.html", cwd=tmp_path))
+    assert "log loss" in (tmp_path / "c.html").read_text(encoding="utf-8").lower()
+    done(bagwise(*run, "flag", "--task", "numbers", "--model", "rbf", cwd=tmp_path))
+    assert "RMSE" in (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -380,7 +380,7 @@ def test_passes_show_their_progress_by_rows(tmp_path, monkeypatch):
         def advance(self, steps=1):
             bars[-1][3] += steps
 
-    for module in ("scanning", "learning", "stream"):
+    for module in ("tables.scanning", "tables.learning", "stream"):
         monkeypatch.setattr(f"bagwise.{module}.Progress", Watch)
     path = stream_files.write(tmp_path / "a.parquet", stream_files.table())
     labels = pa.table({"bag": ["bag 03", "bag 04"], "target": [1.0, 2.0]})

@@ -64,7 +64,7 @@ def report(
     made = pages.make(
         data.bags,
         data.labels,
-        models or None,
+        models or pages.default_models(classes, one_point=bool(data.bags.sizes.max() == 1)),
         title=title or f"{label} by {' and '.join(names(bag))}",
         folds=folds,
         level=level,
