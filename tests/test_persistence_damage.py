@@ -337,6 +337,41 @@ def refused_model(path, text):
         bagwise.load(path)
 
 
+TABLE = {"a": 1.0}
+DIAGNOSTICS = {"class": "Diagnostics", "rhat": TABLE, "ess_bulk": TABLE, "ess_tail": TABLE}
+DIAGNOSTICS |= {"n_chains": 1, "n_draws": 1, "n_divergent": 0, "n_deep": 0, "steps_per_draw": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "text"),
+    [
+        ("class", "os.system", "class is 'os.system'; expected one of RBFNetworkRegressor, "),
+        ("class", "ShrinkageClassifier", "parameters is .* expected bandwidth_scale, class_weight"),
+        ("class", "BDRRegressor", "parameters is"),
+        ("columns.n_features", 3, "feature_names is of 2 columns; expected 3, as elsewhere"),
+        ("columns.feature_names", ["a", "a"], "expected strings, no two the same"),
+        ("learnt.head.start.likelihood.class", "Logistic", "likelihood is logistic; expected prob"),
+        ("learnt.diagnostics", DIAGNOSTICS, "diagnostics is not that of the draws"),
+        ("learnt.diagnostics", DIAGNOSTICS | {"rhat": {}}, "of other parameters in each table"),
+        ("learnt.classes", {"dtype": "int64", "labels": [1, 2, 3]}, "is 3 in number; expected two"),
+        ("learnt.classes", {"dtype": "int64", "labels": [1, 1]}, "no two are the same"),
+        ("learnt.classes", {"dtype": "int8", "labels": [1, 300]}, "labels that fit their dtype"),
+        ("learnt.classes", {"dtype": "str1", "labels": ["aa", "b"]}, "labels that fit their dtype"),
+        ("learnt.head.priors.names", ["noise", "weight_var"], "of other scales than its priors"),
+        ("parameters.kernel", {"class": "Matern", "bandwidth": 1, "smoothness": 2}, "0.5, 1.5 or"),
+        ("parameters.class_weight", [[1]], "pairs of a class and its weight"),
+        ("parameters.random_state", 2**600, "a whole number, several or null"),
+        ("parameters.n_landmarks", 2**70, "is too large; expected a whole number of less than"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_parts_that_contradict_each_other(at, value, text, path):
+    container = unpack(str(path))
+    header = changed(container.header, ("model", *at.split(".")), value)
+    path.write_bytes(_packed(header, container.tensors()))
+    refused_model(path, text)
+
+
 def test_kernels_within_kernels_without_end(path):
     container = unpack(str(path))
     kernel = {"class": "RBF", "bandwidth": 1.0}
