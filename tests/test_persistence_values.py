@@ -156,7 +156,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), VALUES, ids=lambda value: repr(value)[:40])
+@pytest.mark.parametrize(("name", "value"), VALUES)
 def test_parameters_of_every_kind(name, value, tmp_path):
     found = round_trip(with_params(**{name: value}), tmp_path).get_params()[name]
     assert found == value
@@ -225,7 +225,6 @@ class OtherNetwork(RBFNetworkRegressor):
         ("standardize", 1, "parameters.standardize is 1; expected True or False"),
         ("random_state", "x", "parameters.random_state is 'x'; expected None, whole numbers or"),
     ],
-    ids=lambda value: str(value)[:30],
 )
 def test_parameters_that_cannot_be_saved(name, value, text, tmp_path):
     with pytest.raises(SavedModelError, match=text):
