@@ -266,6 +266,8 @@ def test_a_quick_study_from_the_command_line(name, tmp_path):
     assert not plt.get_fignums()
     again = CliRunner().invoke(cli.app, arguments)
     assert f"{name}: 0 cells computed, 8 were there already" in again.output
+    told = json.loads(CliRunner().invoke(cli.app, [*arguments, "--json"]).stdout)
+    assert told["computed"] == 0 and told["page"].endswith(f"{name}.html")
 
 
 @pytest.mark.slow

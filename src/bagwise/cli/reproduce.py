@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from bagwise.cli.shell import INTERRUPTED, answer, command, say
+from bagwise.cli import options
+from bagwise.cli.shell import INTERRUPTED, answer, answer_json, command, say
 from bagwise.exceptions import BagwiseError
 
 QUICK_FACES = 0.02  # of the real number of people
@@ -48,6 +49,7 @@ def reproduce(
         int | None, typer.Option(min=1, help="Data sets at once; by default all cores, faces 1.")
     ] = None,
     progress: Annotated[bool, typer.Option(help="Show a progress bar; never in a log.")] = True,
+    json: options.Json = False,
 ) -> None:
     """Reproduce the paper's tables and figures.
 
@@ -71,7 +73,7 @@ def reproduce(
         except KeyboardInterrupt:
             say(f"stopped; what is finished is in {folder}: the same command goes on from there")
             raise typer.Exit(INTERRUPTED) from None
-        _report(settings.name, work, page)
+        _report(settings.name, work, page, json)
 
 
 def _with_faces(settings: Any, data: Path | None, scale: float | None) -> Any:
@@ -86,7 +88,11 @@ def _with_faces(settings: Any, data: Path | None, scale: float | None) -> Any:
     )
 
 
-def _report(name: str, work: Any, page: Path) -> None:
+def _report(name: str, work: Any, page: Path, json: bool) -> None:
+    if json:
+        facts = {"study": name, "computed": work.n_todo, "changed": work.n_changed}
+        answer_json(facts | {"there_already": work.n_done, "page": str(page)})
+        return
     changed = f", {work.n_changed} of them of another configuration" if work.n_changed else ""
     answer(f"{name}: {work.n_todo} cells computed{changed}, {work.n_done} were there already")
     answer(page.with_name(f"{name}-table.md").read_text(encoding="utf-8"))

@@ -154,8 +154,9 @@ def predictions(study: Study, cells: Sequence[Cell]) -> Figure:
     shown = {cell.method: cell for cell in cells if cell.setting == study.show}
     chosen = {method: shown[method] for method in SHOWN if method in shown}
     first = next(iter(chosen.values()))
+    edges = GROUPS if len(np.unique(first.sizes)) > MAX_GROUPS else None
     with plt.rc_context(FONT):
-        return predictions_by_size(chosen, first.labels, grouped(first.sizes))
+        return predictions_by_size(chosen, first.labels, first.sizes, edges=edges)
 
 
 def grouped(sizes: np.ndarray) -> np.ndarray:
