@@ -91,6 +91,9 @@ def test_the_fingerprint_changes_with_what_a_cell_depends_on_and_with_nothing_el
     assert study.fingerprint(25, "shrinkage") != first
     assert replace(study, n_bags=25).fingerprint(25, "BLR") != first
     assert small(SMALL.replace("1.0]\n[m", "2.0]\n[m")).fingerprint(25, "BLR") != first
+    for rule, same in (("nll", True), ("mse", False)):  # the first is how BLR is chosen anyway
+        methods = dict(study.methods) | {"BLR": replace(study.methods["BLR"], choose_by=rule)}
+        assert (replace(study, methods=methods).fingerprint(25, "BLR") == first) is same
     bdr = SMALL.replace("ShrinkageRegressor", "BDRRegressor")
     with_bdr = small(bdr)
     more = replace(with_bdr, sampler={"draws": 5})

@@ -87,6 +87,7 @@ def compute(study: Study, setting: int, method: str, data: Any, cache: FeatureCa
             data.train.labels,
             validation=(data.validation.bags, data.validation.labels),
             grid=chosen.grid,
+            metric=chosen.choose_by,
             cache=cache,
             progress=False,
         )

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from typing import Any, Self
 
+import bagwise
 from bagwise.exceptions import BagwiseError
 
 STUDIES = ("gamma-varying", "gamma-fixed", "imdb-wiki")
@@ -27,12 +28,22 @@ class Method:
     ----------
     name : as in the paper;  model : estimator of bagwise, "optimal" or "cnn"
     params : of the estimator;  grid : values to choose from, by parameter; empty if none
+    choose_by : metric on the validation bags by which they are chosen; None for the model's own
     """
 
     name: str
     model: str
     params: Mapping[str, Any]
     grid: Mapping[str, list[Any]]
+    choose_by: str | None = None
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what a cell depends on; how it is chosen only if not by the model's own rule."""
+        parts = asdict(self)
+        own = getattr(getattr(bagwise, self.model, None), "tuning_metric", None)
+        if self.choose_by in (None, own):
+            del parts["choose_by"]
+        return parts
 
 
 @dataclass(frozen=True)
@@ -124,7 +135,7 @@ class Study:
 
     def fingerprint(self, setting: int, method: str) -> str:
         """Return a text that changes when anything changes that the cell depends on."""
-        parts = [self.data, setting, self.n_bags, asdict(self.methods[method])]
+        parts = [self.data, setting, self.n_bags, self.methods[method].fingerprint()]
         if self.scale:
             parts.append(self.scale)
         if self.methods[method].model.startswith("BDR"):
@@ -137,4 +148,4 @@ def _method(name: str, row: dict[str, Any], shared: dict[str, Any], quick: bool)
     grid = {} if row["model"] in NOT_FITTED else shared | row.get("grid", {})
     if quick:
         grid = {key: values[:1] for key, values in grid.items()}
-    return Method(name, row["model"], row.get("params", {}), grid)
+    return Method(name, row["model"], row.get("params", {}), grid, row.get("choose_by"))
