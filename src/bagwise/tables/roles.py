@@ -11,7 +11,8 @@ import narwhals as nw
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.tables.categories import Category, check_categories
 from bagwise.tables.frames import check_present, listing, name_list
-from bagwise.tables.schema import MISSING, Schema
+from bagwise.tables.schema import Schema
+from bagwise.tables.stored_schema import MISSING
 
 # Row numbers that pandas and R write beside the data: they are no features unless asked for.
 ROW_NUMBERS = ("", "__index_level_0__")

@@ -22,10 +22,10 @@ from bagwise.tables.rows import (
     no_bag_id,
     some,
 )
+from bagwise.tables.stored_schema import check_entries, damaged
 from bagwise.validation import check_names
 
 Gaps = dict[str, Bool[np.ndarray, " n_rows"]]  # column ↦ where it is missing
-MISSING = ("error", "drop", "impute")
 
 
 @dataclass(frozen=True)
@@ -308,10 +308,8 @@ class Schema:
         names = [item.name for item in fields(cls)]
         if not isinstance(data, dict) or set(data) != set(names):
             keys = sorted(map(str, data)) if isinstance(data, dict) else type(data).__name__
-            raise _damaged(f"is {keys}", f"the entries {', '.join(names)}")
-        for name, check, expected in CHECKS:
-            if not check(data[name]):
-                raise _damaged(f"has {name} = {str(data[name])[:60]!r}", expected)
+            raise damaged(f"is {keys}", f"the entries {', '.join(names)}")
+        check_entries(data)
         schema = cls(
             bag=tuple(data["bag"]),
             features=tuple(data["features"]),
@@ -332,62 +330,16 @@ class Schema:
         """Raise unless the entries fit together."""
         columns = self.columns
         if len(set(columns)) < len(columns):
-            raise _damaged(f"uses a column twice among {some(columns, 20)}", "one role per column")
+            raise damaged(f"uses a column twice among {some(columns, 20)}", "one role per column")
         sources = {*self.features, *self.covariates}
         if not set(self.one_hot) <= sources:
-            raise _damaged(f"encodes {some(self.one_hot)}", "features or covariates to be encoded")
+            raise damaged(f"encodes {some(self.one_hot)}", "features or covariates to be encoded")
         numeric = {*self._numeric(), *([self.weights] if self.weights else [])}
         if set(self.fill) != (numeric if self.missing == "impute" else set()):
-            raise _damaged(
+            raise damaged(
                 f"has values to impute for {some(self.fill) or 'no column'}",
                 "one for every column of numbers if missing values are imputed, else none",
             )
-
-
-def _damaged(found: str, expected: str) -> BagwiseError:
-    return BagwiseError.because(
-        f"the stored schema {found}",
-        expected,
-        "The file was changed or is damaged: train and save the model again.",
-    )
-
-
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
-
-
-def _is_one_hot(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(name, str)
-        and isinstance(categories, list)
-        and len(categories) > 0
-        and all(isinstance(category, str | int | float) for category in categories)
-        for name, categories in value.items()
-    )
-
-
-def _is_fill(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(name, str)
-        and isinstance(number, int | float)
-        and not isinstance(number, bool)
-        and np.isfinite(number)
-        for name, number in value.items()
-    )
-
-
-# Entry of a stored schema, what it must be, and how to say so.
-CHECKS = (
-    ("bag", lambda v: _is_names(v) and len(v) > 0, "a list of at least one column name"),
-    ("features", _is_names, "a list of column names"),
-    ("features", len, "at least one column name"),
-    ("covariates", _is_names, "a list of column names"),
-    ("weights", lambda v: v is None or isinstance(v, str), "a column name or nothing"),
-    ("label", lambda v: v is None or isinstance(v, str), "a column name or nothing"),
-    ("one_hot", _is_one_hot, "the categories of some columns"),
-    ("missing", lambda v: isinstance(v, str) and v in MISSING, f"one of {', '.join(MISSING)}"),
-    ("fill", _is_fill, "a finite number for some columns"),
-)
 
 
 def median(column: Float[np.ndarray, " n_rows"], name: str) -> float:
