@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all bench reproduce calibration format clean
+.PHONY: help demo test test-all coverage bench reproduce calibration format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -22,11 +22,14 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP) ## a short tour: fit, predict, and see why
 	@$(BIN)/python -m bagwise.experiments.demo
 
-test: $(STAMP) ## style, types, module order, tests and branch coverage
+test: $(STAMP) ## style, types, module order and tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n auto --dist loadfile
+
+coverage: $(STAMP) ## which lines and branches the tests reach; takes twice as long as the tests
 	$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-branch --cov-report=term:skip-covered
 
 test-all: $(STAMP) ## the same with the long tests
