@@ -147,4 +147,7 @@ def main() -> None:
     global _debug
     arguments = sys.argv[1:]
     _debug = "--debug" in arguments  # also after the name of a command, where typer has no option
-    app([argument for argument in arguments if argument != "--debug"], prog_name="bagwise")
+    try:
+        app([argument for argument in arguments if argument != "--debug"], prog_name="bagwise")
+    except KeyboardInterrupt as stopped:  # before a command had begun
+        sys.exit(_explain(stopped))
