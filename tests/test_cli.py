@@ -211,3 +211,18 @@ def test_report_writes_a_page_for_numbers_and_for_classes(tmp_path):
     assert "log loss" in (tmp_path / "c.html").read_text(encoding="utf-8").lower()
     done(bagwise(*run, "flag", "--task", "numbers", "--model", "rbf", cwd=tmp_path))
     assert "RMSE" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_model_saved_from_python_is_told_which_column_is_the_bag(folder, tmp_path):
+    path = folder / "points.parquet"
+    bags, y = library.Bags.from_parquet(path, bag="person", features=["a", "b"], label="age")
+    model = library.ShrinkageRegressor().fit(bags, y)
+    library.save(model, tmp_path / "m.bagwise")
+    run = ("predict", tmp_path / "m.bagwise", folder / "new.parquet", "--json")
+    refused(bagwise(*run, cwd=tmp_path), "saved from Python", "Add --bag COLUMN")
+    told = done(bagwise(*run, "--bag", "person", cwd=tmp_path))
+    kept = done(bagwise("predict", "age.bagwise", "new.parquet", "--json", cwd=folder))
+    assert told == kept
+    score = ("evaluate", tmp_path / "m.bagwise", path, "--bag", "person", "--json")
+    refused(bagwise(*score, cwd=tmp_path), "no label column", "--label")
+    assert done(bagwise(*score, "--label", "age", cwd=tmp_path))["rows"][0]["bags"] == 40

@@ -58,10 +58,11 @@ def read_like(
     schema = saved.schema if labelled else saved.schema.without_label()
     if labelled and schema.label not in _all_columns(points, labels):
         raise BagwiseError.because(
-            f"there is no column {schema.label!r} with the labels in "
+            f"there is no label column {'' if schema.label is None else repr(schema.label)} in "
             f"{points if labels is None else f'{points} or {labels}'}",
-            "the label column that the model was fitted to",
-            "Give the labels in a second file with --labels, or use bagwise predict.",
+            "the label that the model was fitted to",
+            "Name it with --label if the model does not know it, give the labels in a second file "
+            "with --labels, or use bagwise predict.",
         )
     return _read(points, schema, labels, stream)
 
@@ -72,19 +73,22 @@ def _all_columns(points: Path, labels: Path | None) -> list[str]:
     return table_columns(points) + ([] if labels is None else table_columns(labels))
 
 
-def open_model(path: Path) -> SavedFit:
-    """Load a model that was saved by ``bagwise fit``."""
+def open_model(path: Path, bag: list[str] | None = None, label: str | None = None) -> SavedFit:
+    """Load a model: of ``bagwise fit``, or of ``bagwise.save`` if told what the columns are."""
     from bagwise.persistence import open_saved
     from bagwise.tables.schema import Schema
 
     model, header = open_saved(path)
-    if header.schema is None:
+    if header.schema is not None:
+        return SavedFit(model, Schema.from_dict(header.schema))
+    if not bag or header.feature_names is None:
         raise BagwiseError.because(
-            f"{path} does not say which columns of a table its features are",
-            "a model saved by bagwise fit",
-            "Save it with bagwise.save(model, path, schema=...), or predict from Python.",
+            f"{path} was saved from Python and does not say which columns of a table are what",
+            "the bag column as --bag, and a model fitted to bags whose features have names",
+            "Add --bag COLUMN; name features with Bags.from_frame, or predict from Python.",
         )
-    return SavedFit(model, Schema.from_dict(header.schema))
+    columns = tuple(header.feature_names), tuple(header.covariate_names or ())
+    return SavedFit(model, Schema(tuple(bag), *columns, label=label))
 
 
 def _read(

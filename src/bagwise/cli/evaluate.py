@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bagwise.cli import options
 from bagwise.cli.data import open_model, read_like
+from bagwise.cli.options import names
 from bagwise.cli.shell import answer, answer_json, command
 
 
@@ -12,6 +13,8 @@ def evaluate(
     model: options.Model,
     points: options.Points,
     labels: options.Labels = None,
+    bag: options.ModelBag = None,
+    label: options.ModelLabel = None,
     level: options.Level = 0.95,
     stream: options.Stream = None,
     json: options.Json = False,
@@ -22,7 +25,7 @@ def evaluate(
     """
     from bagwise.metrics import evaluate as score
 
-    saved = open_model(model)
+    saved = open_model(model, names(bag), label)
     data = read_like(saved, points, labels=labels, stream=stream, labelled=True)
     scores = score(saved.model.predict_dist(data.bags), data.labels, level=level)
     if json:

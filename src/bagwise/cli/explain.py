@@ -10,6 +10,7 @@ import typer
 
 from bagwise.cli import options
 from bagwise.cli.data import open_model, read_like
+from bagwise.cli.options import names
 from bagwise.cli.output import check_folder
 from bagwise.cli.shell import answer, answer_json, command
 from bagwise.exceptions import BagwiseError
@@ -19,11 +20,12 @@ from bagwise.exceptions import BagwiseError
 def explain(
     model: options.Model,
     points: options.Points,
-    bag: Annotated[
+    wanted: Annotated[
         str,
         typer.Option("--id", help="Which bag; an id of several columns with commas between."),
     ],
     labels: options.Labels = None,
+    bag: options.ModelBag = None,
     picture: Annotated[
         Path | None, typer.Option(help="Draw the contributions: .png, .svg or .pdf.")
     ] = None,
@@ -36,9 +38,9 @@ def explain(
     """
     if picture is not None:
         check_folder(picture)
-    saved = open_model(model)
+    saved = open_model(model, names(bag))
     data = read_like(saved, points, labels=labels, stream=False, labelled=False)
-    position = find_bag(data.bags.ids, bag)
+    position = find_bag(data.bags.ids, wanted)
     one = data.bags[position : position + 1]
     explanation = saved.model.explain(one)
     if json:

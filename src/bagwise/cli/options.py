@@ -126,6 +126,18 @@ Stream = Annotated[
     ),
 ]
 Model = Annotated[Path, typer.Argument(help="A model saved by `bagwise fit`.", show_default=False)]
+ModelBag = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bag",
+        help="Column with the bag, for a model saved from Python, which does not know it.",
+        show_default=False,
+    ),
+]
+ModelLabel = Annotated[
+    str | None,
+    typer.Option("--label", help="Column with the label, for a model saved from Python."),
+]
 Level = Annotated[
     float, typer.Option(min=0.01, max=0.999, help="Probability that an interval holds.")
 ]

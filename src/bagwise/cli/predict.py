@@ -9,6 +9,7 @@ import typer
 
 from bagwise.cli import options
 from bagwise.cli.data import open_model, read_like
+from bagwise.cli.options import names
 from bagwise.cli.output import check_ending, check_folder, prediction_columns, write_table
 from bagwise.cli.shell import answer, answer_json, command
 
@@ -25,6 +26,7 @@ def predict(
         typer.Option(help="Where to write: .csv, .csv.gz, .tsv, .parquet or .json."),
     ] = None,
     labels: options.Labels = None,
+    bag: options.ModelBag = None,
     level: options.Level = 0.95,
     stream: options.Stream = None,
     json: options.Json = False,
@@ -37,7 +39,7 @@ def predict(
     if out is not None:
         check_folder(out)
         check_ending(out)
-    saved = open_model(model)
+    saved = open_model(model, names(bag))
     data = read_like(saved, points, labels=labels, stream=stream, labelled=False)
     prediction = saved.model.predict_dist(data.bags)
     columns = prediction_columns(prediction, level, saved.schema.bag)
