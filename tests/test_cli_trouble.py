@@ -115,21 +115,6 @@ def test_debug_shows_where_an_error_arose(folder):
         assert result.returncode == 1 and "Traceback" in result.stderr
 
 
-def test_a_fault_of_ours_is_a_sentence_too(monkeypatch, capsys):
-    from bagwise import cli
-    from bagwise.cli import info
-
-    def fails():
-        raise KeyError("x")
-
-    monkeypatch.setattr(info, "_versions", fails)
-    monkeypatch.setattr("sys.argv", ["bagwise", "info"])
-    with pytest.raises(SystemExit) as stopped:
-        cli.main()
-    assert stopped.value.code == 70
-    assert "It is a fault of bagwise" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shell_completion(folder, shell):
     result = in_process(cwd=folder, env={"_BAGWISE_COMPLETE": f"source_{shell}"})
