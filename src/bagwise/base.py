@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Float64
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from bagwise.bags import Bags, BagStream, as_bags
 from bagwise.embedding import BagStats, summarise, summarise_stream
@@ -34,6 +33,7 @@ from bagwise.prediction import Prediction, VarianceParts
 from bagwise.progress import Progress, wanted
 from bagwise.scaling import Scaling
 from bagwise.task import Task
+from bagwise.threads import one_thread
 
 # Multiples of the median heuristic that bandwidth_scale="auto" chooses from.
 AUTO_SCALES = (0.5, 1.0, 2.0, 4.0)
@@ -114,7 +114,7 @@ class BagEstimator(BaseEstimator):
         Its many small products gain nothing from more, and NumPy's and SciPy's pools of threads
         would wait for each other: measured on two cores, five times slower.
         """
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_thread("blas"):
             return self._fit_head(embedding, task)
 
     @abstractmethod

@@ -12,12 +12,12 @@ import joblib
 import numpy as np
 from jaxtyping import Float, Float64, Int64
 from scipy.sparse import csr_array
-from threadpoolctl import threadpool_limits
 
 from bagwise.bags import Bags, BagStream
 from bagwise.features import Features
 from bagwise.progress import Progress, wanted
 from bagwise.stream import Batch
+from bagwise.threads import one_thread
 
 # Features (or points, if these are longer) worked on at once: they stay in the processor's cache.
 BLOCK_BYTES = 1 << 21
@@ -75,7 +75,7 @@ def summarise(bags: Bags, features: Features, *, covariance: bool = True) -> Bag
     """
     if isinstance(bags, BagStream):
         return next(summarise_stream(bags, [features], covariance=covariance))
-    with threadpool_limits(limits=1):  # blocks are small: threads would only wait for each other
+    with one_thread():  # blocks are small: threads would only wait for each other
         return _summarise(bags, features, covariance)
 
 
@@ -223,7 +223,7 @@ def summarise_stream(
     together = max(1, TOGETHER_BYTES // (8 * bags.n_bags * most))
     for start in range(0, len(candidates), together):
         pools = [_Pool(bags, f, covariance) for f in candidates[start : start + together]]
-        with threadpool_limits(limits=1), ThreadPoolExecutor(joblib.cpu_count()) as threads:
+        with one_thread(), ThreadPoolExecutor(joblib.cpu_count()) as threads:
             for batch in bags.batches("pooling points"):
                 for pool in pools:
                     pool.add(batch, threads)

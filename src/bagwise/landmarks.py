@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 from scipy.spatial.distance import pdist
-from threadpoolctl import threadpool_limits
 
 from bagwise.bags import Bags, BagStream
 from bagwise.exceptions import BagwiseError
 from bagwise.kernels import Kernel
 from bagwise.scaling import Scaling
+from bagwise.threads import one_thread
 
 # Enough points for k-means centres and for a median; more would cost time and change little.
 SAMPLE_POINTS = 20_000
@@ -77,7 +77,7 @@ def choose_landmarks(
     from sklearn.cluster import KMeans  # slow to import, and only needed here
 
     seed = int(rng.integers(2**31))
-    with threadpool_limits(limits=1):  # as in bagwise.embedding.summarise
+    with one_thread():  # as in bagwise.embedding.summarise
         return KMeans(n_landmarks, n_init=1, random_state=seed).fit(points).cluster_centers_
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float64
-from threadpoolctl import threadpool_limits
 
 from bagwise.embedding import BagStats
 from bagwise.heads import (
@@ -26,6 +25,7 @@ from bagwise.inference.transport import Transport
 from bagwise.mixture import SizeCurves
 from bagwise.shrinkage import OneBasis
 from bagwise.task import Task
+from bagwise.threads import one_thread
 
 # Draws that a prediction averages over; more would take memory and change nothing.
 MAX_COMPONENTS = 2000
@@ -67,7 +67,7 @@ class PosteriorHead:
         begin = start.mode
         if start.length is not None:  # which stays there
             begin = replace(begin, theta=begin.theta[:-1])
-        with threadpool_limits(limits=1, user_api="blas"):  # as for any other head
+        with one_thread("blas"):  # as for any other head
             mode = find_marginal_mode(problem, resolved, begin)
             transport = Transport.of(problem, mode)
         if inference == "map":

@@ -20,7 +20,6 @@ import numpy as np
 from jaxtyping import Float64
 from numpyro.infer.hmc import hmc
 from numpyro.infer.util import ParamInfo
-from threadpoolctl import threadpool_limits
 
 from bagwise.exceptions import BagwiseWarning
 from bagwise.inference.density import Data, Model, potential
@@ -28,6 +27,7 @@ from bagwise.inference.diagnostics import MAX_TREE_DEPTH
 from bagwise.inference.draws import Trajectories
 from bagwise.inference.settings import NUTS
 from bagwise.progress import Progress
+from bagwise.threads import one_thread
 
 # Draws between two looks at the clock and at the keyboard.
 RUN_LENGTH = 20
@@ -111,7 +111,7 @@ def sample(
     # JAX's factorisations are LAPACK's: threads of its own would get in the chains' way.
     with (
         Progress("sampling", total, settings.progress) as progress,
-        threadpool_limits(limits=1, user_api="blas"),
+        one_thread("blas"),
     ):
         interrupted = _run_in_threads(chains, stop, progress, settings)
     return _gather(chains, settings, interrupted)
