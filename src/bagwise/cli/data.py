@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bagwise.cli.options import names
 from bagwise.cli.shell import say
 from bagwise.exceptions import BagwiseError
 from bagwise.progress import Progress
@@ -42,6 +43,29 @@ class SavedFit:
 
     model: Any
     schema: Schema
+
+
+def roles_of(
+    bag: list[str],
+    label: str,
+    features: list[str] | None,
+    covariates: list[str] | None,
+    weights: str | None,
+    one_hot: list[str] | None,
+    missing: str,
+) -> Roles:
+    """Return what the line says of the columns of a table, in the order of the options."""
+    from bagwise.tables.roles import Roles
+
+    return Roles(
+        bag=names(bag),
+        label=label,
+        features=names(features) or None,
+        covariates=names(covariates),
+        weights=weights,
+        one_hot=names(one_hot),
+        missing=missing,
+    )
 
 
 def read_training(

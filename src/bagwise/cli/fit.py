@@ -10,9 +10,8 @@ import numpy as np
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.data import TableData, read_training
+from bagwise.cli.data import TableData, read_training, roles_of
 from bagwise.cli.models import ModelName, are_classes, estimator
-from bagwise.cli.options import names
 from bagwise.cli.output import check_folder
 from bagwise.cli.shell import answer, answer_json, command, say
 
@@ -51,18 +50,8 @@ def fit(
 
     bagwise fit points.parquet --bag person --label age --out age.bagwise
     """
-    from bagwise.tables.roles import Roles
-
     check_folder(out)
-    roles = Roles(
-        bag=names(bag),
-        label=label,
-        features=names(features) or None,
-        covariates=names(covariates),
-        weights=weights,
-        one_hot=names(one_hot),
-        missing=missing.value,
-    )
+    roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value)
     data = read_training(points, roles, labels=labels, stream=False if tune else stream)
     classes = are_classes(data.labels, task.value)
     if classes and task == options.Task.AUTO and data.labels.dtype.kind in "fiu":

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.data import read_training
+from bagwise.cli.data import read_training, roles_of
 from bagwise.cli.models import ModelName, are_classes, estimator
 from bagwise.cli.options import names
 from bagwise.cli.output import check_folder
@@ -44,18 +44,9 @@ def report(
     file that needs no network.
     """
     from bagwise import report as pages
-    from bagwise.tables.roles import Roles
 
     check_folder(out)
-    roles = Roles(
-        bag=names(bag),
-        label=label,
-        features=names(features) or None,
-        covariates=names(covariates),
-        weights=weights,
-        one_hot=names(one_hot),
-        missing=missing.value,
-    )
+    roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value)
     data = read_training(points, roles, labels=labels, stream=False)
     classes = are_classes(data.labels, task.value)
     models = {
