@@ -330,7 +330,7 @@ HERE = Path(__file__).parent
 
 def test_a_file_of_version_1_is_refused_with_a_sentence():
     """Saved before the first release, when bags were scaled in another way."""
-    with pytest.raises(bagwise.SavedModelError, match=r"in format 1; .* Fit the model again"):
+    with pytest.raises(SavedModelError, match=r"in format 1; .* Fit the model again"):
         bagwise.load(HERE / "saved" / "version-1.bagwise")
 
 
