@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(STAMP) ## a short tour: fit, predict, and see why
-	@$(BIN)/python -m bagwise.experiments.demo
+	@$(BIN)/python -m bagwise.reproduce.demo
 
 test: $(STAMP) ## style, types, module order and tests
 	$(BIN)/ruff check .
@@ -36,14 +36,14 @@ test-all: $(STAMP) ## the same with the long tests
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "long or not long"
 
 bench: $(STAMP) ## time and score the models
-	@$(BIN)/python -m bagwise.experiments.bench
+	@$(BIN)/python -m benchmarks.bench
 
 reproduce: $(STAMP) ## the paper's tables and figures, ours beside the authors'
 	@$(BIN)/bagwise reproduce gamma-varying --out docs/results
 	@$(BIN)/bagwise reproduce gamma-fixed --out docs/results
 
 calibration: $(STAMP) ## coverage, classes and molecules: are the answers as sure as they should be
-	@$(BIN)/python -m bagwise.experiments.calibration
+	@$(BIN)/python -m benchmarks.calibration
 
 format: $(STAMP) ## put the code in its standard form
 	$(BIN)/ruff check --fix .

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from bagwise.bags import Bags
+from bagwise.bags.bags import Bags
 
 
 def random_arrays(seed, n_bags=12, n_features=3):

@@ -16,8 +16,8 @@ from bagwise import (
     RBFNetworkRegressor,
     ShrinkageRegressor,
 )
+from bagwise.features.kernels import Matern
 from bagwise.inference import NUTS
-from bagwise.kernels import Matern
 
 SMALL = {"n_landmarks": 8, "bandwidth_scale": 1.0}
 GIVEN = SMALL | {"weight_var": 10.0}  # variants of a model whose automatic choice is tested once

@@ -3,9 +3,9 @@
 import numpy as np
 
 import dense_oracle
+from bagwise.heads.task import Task
 from bagwise.inference.effects import FixedEffects
 from bagwise.inference.ridge import RidgeProblem
-from bagwise.task import Task
 from dense_oracle import (
     rbf,
 )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bagwise.mixture import MixturePrediction, SizeCurves
+from bagwise.predictions.mixture import MixturePrediction, SizeCurves
 
 
 def random_curves(n_draws=5, d=3, seed=0):

@@ -6,14 +6,14 @@ import numpy as np
 from scipy import stats
 from scipy.special import expit
 
-from bagwise.features import PriorGram
+from bagwise.embedding.prior import OneBasis, shrinkage_basis, whitening
+from bagwise.features.maps import PriorGram
 from bagwise.inference.marginal_mode import find_marginal_mode
 from bagwise.inference.posterior_mode import find_mode
 from bagwise.inference.priors import Priors, ScalePriors
 from bagwise.inference.shrinkage_objective import ShrinkageProblem
 from bagwise.inference.transport import Transport
 from bagwise.likelihoods import Gaussian, Logistic, Probit
-from bagwise.shrinkage import OneBasis, shrinkage_basis, whitening
 
 LIKELIHOODS = {"gaussian": Gaussian(), "probit": Probit(), "logistic": Logistic()}
 UNIT = Priors(noise=1.0, weights=1.0, prior_scale=1.0, intercept=1.0)

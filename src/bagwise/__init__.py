@@ -17,61 +17,60 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from bagwise.bags import Bags, as_bags
-    from bagwise.classifiers import (
+    from bagwise.bags.bags import Bags, as_bags
+    from bagwise.estimators.classifiers import (
         BayesianLogisticClassifier,
         BDRClassifier,
         ShrinkageClassifier,
     )
-    from bagwise.exceptions import BagwiseError, BagwiseWarning
-    from bagwise.mean_embedding import MeanEmbeddingRidge
-    from bagwise.metrics import evaluate
-    from bagwise.persistence import load, save
-    from bagwise.pointwise import PointwiseTransformer
-    from bagwise.prediction import Prediction
-    from bagwise.regressors import (
+    from bagwise.estimators.mean_embedding import MeanEmbeddingRidge
+    from bagwise.estimators.pointwise import PointwiseTransformer
+    from bagwise.estimators.regressors import (
         BayesianLinearRegressor,
         BDRRegressor,
         FrequentistShrinkageRegressor,
         RBFNetworkRegressor,
         ShrinkageRegressor,
     )
-    from bagwise.selection import tune
+    from bagwise.estimators.saving import load, save
+    from bagwise.estimators.selection import tune
+    from bagwise.exceptions import BagwiseError, BagwiseWarning
+    from bagwise.predictions.gaussian import Prediction
+    from bagwise.predictions.metrics import evaluate
 
 # Where each public name lives. They are imported when first used: scikit-learn alone takes about a
 # second, and nobody should wait for it who only wants to see the version.
 _HOME = {
-    "BDRClassifier": "classifiers",
-    "BDRRegressor": "regressors",
-    "Bags": "bags",
+    "BDRClassifier": "estimators.classifiers",
+    "BDRRegressor": "estimators.regressors",
+    "Bags": "bags.bags",
     "BagwiseError": "exceptions",
     "BagwiseWarning": "exceptions",
-    "BayesianLinearRegressor": "regressors",
-    "BayesianLogisticClassifier": "classifiers",
-    "FrequentistShrinkageRegressor": "regressors",
-    "MeanEmbeddingRidge": "mean_embedding",
-    "PointwiseTransformer": "pointwise",
-    "Prediction": "prediction",
-    "RBFNetworkRegressor": "regressors",
-    "ShrinkageClassifier": "classifiers",
-    "ShrinkageRegressor": "regressors",
-    "as_bags": "bags",
-    "evaluate": "metrics",
-    "load": "persistence",
-    "save": "persistence",
-    "tune": "selection",
+    "BayesianLinearRegressor": "estimators.regressors",
+    "BayesianLogisticClassifier": "estimators.classifiers",
+    "FrequentistShrinkageRegressor": "estimators.regressors",
+    "MeanEmbeddingRidge": "estimators.mean_embedding",
+    "PointwiseTransformer": "estimators.pointwise",
+    "Prediction": "predictions.gaussian",
+    "RBFNetworkRegressor": "estimators.regressors",
+    "ShrinkageClassifier": "estimators.classifiers",
+    "ShrinkageRegressor": "estimators.regressors",
+    "as_bags": "bags.bags",
+    "evaluate": "predictions.metrics",
+    "load": "estimators.saving",
+    "save": "estimators.saving",
+    "tune": "estimators.selection",
 }
-_SUBMODULES = (
-    "datasets",
-    "exceptions",
-    "inference",
-    "kernels",
-    "metrics",
-    "persistence",
-    "plots",
-    "report",
-    "selection",
-)
+_SUBMODULES = {
+    "datasets": "datasets",
+    "exceptions": "exceptions",
+    "inference": "inference",
+    "kernels": "features.kernels",
+    "metrics": "predictions.metrics",
+    "plots": "inspection.plots",
+    "report": "inspection.report",
+    "selection": "estimators.selection",
+}
 
 __all__ = [
     "BDRClassifier",
@@ -101,7 +100,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOME:
         value = getattr(import_module(f"bagwise.{_HOME[name]}"), name)
     elif name in _SUBMODULES:
-        value = import_module(f"bagwise.{name}")
+        value = import_module(f"bagwise.{_SUBMODULES[name]}")
     else:
         raise AttributeError(f"module 'bagwise' has no attribute {name!r}")
     globals()[name] = value

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bagwise._utils.progress import Progress
 from bagwise.cli.options import names
 from bagwise.cli.shell import say
 from bagwise.exceptions import BagwiseError
-from bagwise.progress import Progress
 
 # The rest is imported where it is used: nobody should wait for it who only wants to see the help.
 if TYPE_CHECKING:
-    from bagwise.tables.roles import Roles
-    from bagwise.tables.schema import Schema
+    from bagwise.bags.tables.roles import Roles
+    from bagwise.bags.tables.schema import Schema
 
 # Numbers in a Parquet file from which on it is read in passes: they would take 128 MB, and while
 # they are sorted by bag three times as much.
@@ -55,7 +55,7 @@ def roles_of(
     missing: str,
 ) -> Roles:
     """Return what the line says of the columns of a table, in the order of the options."""
-    from bagwise.tables.roles import Roles
+    from bagwise.bags.tables.roles import Roles
 
     return Roles(
         bag=names(bag),
@@ -92,15 +92,15 @@ def read_like(
 
 
 def _all_columns(points: Path, labels: Path | None) -> list[str]:
-    from bagwise.tables.files import table_columns
+    from bagwise.bags.tables.files import table_columns
 
     return table_columns(points) + ([] if labels is None else table_columns(labels))
 
 
 def open_model(path: Path, bag: list[str] | None = None, label: str | None = None) -> SavedFit:
     """Load a model: of ``bagwise fit``, or of ``bagwise.save`` if told what the columns are."""
-    from bagwise.persistence import open_saved
-    from bagwise.tables.schema import Schema
+    from bagwise.bags.tables.schema import Schema
+    from bagwise.estimators.saving import open_saved
 
     model, header = open_saved(path)
     if header.schema is not None:
@@ -118,8 +118,8 @@ def open_model(path: Path, bag: list[str] | None = None, label: str | None = Non
 def _read(
     points: Path, plan: Roles | Schema, labels: Path | None, stream: bool | None
 ) -> TableData:
-    from bagwise.bag_tables import read_bags, scan_bags
-    from bagwise.tables.schema import Schema
+    from bagwise.bags.table_bags import read_bags, scan_bags
+    from bagwise.bags.tables.schema import Schema
 
     how = {"schema": plan} if isinstance(plan, Schema) else vars(plan)
     if stream or (stream is None and _is_large(points, plan)):
@@ -134,7 +134,7 @@ def _read(
 
 def _is_large(points: Path, plan: Roles | Schema) -> bool:
     """Whether a file is Parquet of more numbers than are well kept in memory."""
-    from bagwise.tables.files import kind_of, parquet_dataset
+    from bagwise.bags.tables.files import kind_of, parquet_dataset
 
     if not points.exists() or kind_of(points) != "parquet":
         return False

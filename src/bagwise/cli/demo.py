@@ -34,8 +34,8 @@ def demo(
     the margin on election day.
     """
     from bagwise.datasets import load_polls
-    from bagwise.metrics import evaluate
-    from bagwise.regressors import ShrinkageRegressor
+    from bagwise.estimators.regressors import ShrinkageRegressor
+    from bagwise.predictions.metrics import evaluate
 
     polls = load_polls()
     out.mkdir(parents=True, exist_ok=True)

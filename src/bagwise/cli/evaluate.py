@@ -23,7 +23,7 @@ def evaluate(
 
     Overall and by bag size; the bags should not be those it was fitted to.
     """
-    from bagwise.metrics import evaluate as score
+    from bagwise.predictions.metrics import evaluate as score
 
     saved = open_model(model, names(bag), label)
     data = read_like(saved, points, labels=labels, stream=stream, labelled=True)

@@ -83,8 +83,8 @@ def _draw(explanation: Any, picture: Path) -> None:
     matplotlib.use("Agg")  # no screen is needed
     import matplotlib.pyplot as plt
 
-    from bagwise import plots
-    from bagwise.atomic import replacing
+    from bagwise._utils.atomic import replacing
+    from bagwise.inspection import plots
 
     drawn = plots.contributions(explanation)
     figure = getattr(drawn, "figure", drawn)

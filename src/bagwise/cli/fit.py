@@ -61,14 +61,14 @@ def fit(
     fitted = _tuned(unfitted, data) if tune else unfitted.fit(data.bags, data.labels)
     summary = training_summary(data, time.perf_counter() - start)
 
-    from bagwise.persistence import save
+    from bagwise.estimators.saving import save
 
     save(fitted, out, schema=data.schema.to_dict(), summary=summary)
     _report(fitted, summary, out, json)
 
 
 def _tuned(unfitted: Any, data: TableData) -> Any:
-    from bagwise.selection import tune
+    from bagwise.estimators.selection import tune
 
     found = tune(unfitted, data.bags, data.labels)
     shown = ", ".join(f"{name} {value}" for name, value in found.params.items())

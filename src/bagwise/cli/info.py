@@ -71,7 +71,7 @@ def _versions() -> dict[str, Any]:
 
 
 def _table(path: Path) -> dict[str, Any]:
-    from bagwise.tables.files import kind_of, open_table, parquet_dataset
+    from bagwise.bags.tables.files import kind_of, open_table, parquet_dataset
 
     if kind_of(path) == "parquet":
         table = parquet_dataset(path)  # of which only the footers are read
@@ -84,6 +84,6 @@ def _table(path: Path) -> dict[str, Any]:
 
 
 def _model(path: Path) -> dict[str, Any]:
-    from bagwise.persistence import read_header
+    from bagwise.estimators.saving import read_header
 
     return read_header(path).to_dict()

@@ -15,8 +15,8 @@ def _column_names(incomplete: str) -> list[str]:
 
     Shells pass the line in the environment; typer has not yet made parameters of it.
     """
+    from bagwise.bags.tables.files import table_columns
     from bagwise.exceptions import BagwiseError
-    from bagwise.tables.files import table_columns
 
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
     for word in line.split()[2:]:  # after "bagwise fit"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.atomic import replacing
+from bagwise._utils.atomic import replacing
 from bagwise.cli.shell import plain
 from bagwise.exceptions import BagwiseError
 

@@ -54,7 +54,7 @@ def predict(
 
 
 def _show(columns: dict[str, Any], n_bags: int) -> None:
-    from bagwise.size_groups import text_table
+    from bagwise.predictions.size_groups import text_table
 
     shown = min(n_bags, SHOWN)
     rows = [{name: values[i] for name, values in columns.items()} for i in range(shown)]

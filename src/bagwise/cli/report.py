@@ -43,7 +43,7 @@ def report(
     By cross-validation, so that no bag is predicted by a model that saw it. The page is one HTML
     file that needs no network.
     """
-    from bagwise import report as pages
+    from bagwise.inspection import report as pages
 
     check_folder(out)
     roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value)

@@ -56,9 +56,9 @@ def reproduce(
     Ours beside the authors'. Can be stopped and started again: what is finished is kept, and
     computed anew only if its configuration has changed.
     """
-    from bagwise.experiments.reproduce.command import reproduce as run
-    from bagwise.experiments.reproduce.study import STUDIES
-    from bagwise.experiments.reproduce.study import Study as Settings
+    from bagwise.reproduce.command import reproduce as run
+    from bagwise.reproduce.study import STUDIES
+    from bagwise.reproduce.study import Study as Settings
 
     folder = out / "quick" if quick else out
     for name in STUDIES if study == Study.ALL else (study.value,):

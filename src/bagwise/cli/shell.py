@@ -17,8 +17,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from bagwise._utils.progress import progress_shown
 from bagwise.exceptions import BagwiseError
-from bagwise.progress import progress_shown
 
 FAILED = 1  # what was asked for cannot be done: the sentence says why
 BROKEN = 70  # bagwise itself is at fault

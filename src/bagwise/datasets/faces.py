@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Float, Float64, Int64, Shaped
 from numpy.typing import ArrayLike
 
-from bagwise.bags import Bags
+from bagwise.bags.bags import Bags
+from bagwise.bags.grouping import rows_of
 from bagwise.exceptions import BagwiseError
-from bagwise.grouping import rows_of
 
 # Bags per split in the paper. Other numbers of bags are shared out in the same proportions, which
 # are 50 %, 15 %, 15 % and 20 % up to two bags.

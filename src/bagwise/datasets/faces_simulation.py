@@ -22,11 +22,11 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
+from bagwise.bags.stacked import sizes_to_offsets
+from bagwise.bags.validation import is_positive
 from bagwise.datasets.faces import Faces, make_faces, row_blocks
 from bagwise.datasets.imdb_wiki import COLUMNS, FEATURES, TABLE, load_imdb_wiki, write_features
 from bagwise.exceptions import BagwiseError
-from bagwise.stacked import sizes_to_offsets
-from bagwise.validation import is_positive
 
 PAPER_PEOPLE = 19_545
 PAPER_FEATURES = 4096

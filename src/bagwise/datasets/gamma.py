@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float, Int
 
-from bagwise.bags import Bags
+from bagwise.bags.bags import Bags
 from bagwise.exceptions import BagwiseError
 
 LABEL_RANGE = (4.0, 8.0)

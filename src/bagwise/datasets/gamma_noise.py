@@ -20,7 +20,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike
 from scipy.special import expit, gammaln
 
-from bagwise.bags import Bags
+from bagwise.bags.bags import Bags
 from bagwise.datasets.gamma import LABEL_RANGE
 from bagwise.exceptions import BagwiseError
 

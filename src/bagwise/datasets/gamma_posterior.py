@@ -22,7 +22,7 @@ from numpy.polynomial import legendre
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, polygamma
 
-from bagwise.bags import Bags
+from bagwise.bags.bags import Bags
 from bagwise.datasets.gamma import LABEL_RANGE
 from bagwise.datasets.gamma_noise import noisy_basis, noisy_statistics
 from bagwise.exceptions import BagwiseError

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, Float64, Int64, Shaped
 
+from bagwise.bags.grouping import group_rows
 from bagwise.datasets.faces import Faces, make_faces, row_blocks
 from bagwise.exceptions import BagwiseError
-from bagwise.grouping import group_rows
 
 TABLE = "data.csv.gz"
 FEATURES = "feats.npy"

@@ -8,7 +8,7 @@ from importlib import resources
 import numpy as np
 from jaxtyping import Int64
 
-from bagwise.bags import Bags
+from bagwise.bags.bags import Bags
 
 BAG = "molecule"
 LABEL = "musk"

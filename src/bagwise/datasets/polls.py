@@ -8,8 +8,8 @@ from importlib import resources
 import numpy as np
 from jaxtyping import Float, Int
 
-from bagwise.bags import Bags
-from bagwise.tables.frames import bag_labels
+from bagwise.bags.bags import Bags
+from bagwise.bags.tables.frames import bag_labels
 
 BAG = "race"
 LABEL = "actual_margin"

@@ -21,13 +21,13 @@ from jaxtyping import Float64
 from numpyro.infer.hmc import hmc
 from numpyro.infer.util import ParamInfo
 
+from bagwise._utils.progress import Progress
+from bagwise._utils.threads import one_thread
 from bagwise.exceptions import BagwiseWarning
 from bagwise.inference.density import Data, Model, potential
 from bagwise.inference.diagnostics import MAX_TREE_DEPTH
 from bagwise.inference.draws import Trajectories
 from bagwise.inference.settings import NUTS
-from bagwise.progress import Progress
-from bagwise.threads import one_thread
 
 # Draws between two looks at the clock and at the keyboard.
 RUN_LENGTH = 20

@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields
 import numpy as np
 from jaxtyping import Bool, Float64
 
+from bagwise.bags.validation import is_positive
+from bagwise.embedding.prior import ShrinkageBasis
 from bagwise.exceptions import BagwiseError
 from bagwise.inference.shrinkage_objective import ShrinkageProblem
-from bagwise.shrinkage import ShrinkageBasis
-from bagwise.validation import is_positive
 
 # The weights' scale ρ may make the function vary over bags this much more than the labels do.
 WEIGHT_SPREAD = 5.0

@@ -1,6 +1,6 @@
 """The shrinkage model's objective: minus the log posterior density, with its derivatives.
 
-A label depends on its bag through ξ_i and ν_i, with the parts of :mod:`bagwise.shrinkage` and σ²
+A label depends on its bag through ξ_i and ν_i, with the parts of :mod:`bagwise.embedding` and σ²
 the noise:
 
     ξ_i = f_i·γ + Σ_k ηNκ_k t_ik h_k         ν_i = Σ_k ηλ_kκ_k g_k² + η w^T S w + σ²
@@ -22,8 +22,8 @@ from typing import Protocol
 import numpy as np
 from jaxtyping import Float64, Int
 
+from bagwise.embedding.prior import BasisSlope, ShrinkageBasis
 from bagwise.likelihoods import Gaussian, Likelihood, Terms
-from bagwise.shrinkage import BasisSlope, ShrinkageBasis
 
 Vector = Float64[np.ndarray, " n"]
 

@@ -1,0 +1,1 @@
+"""What ``make bench`` and ``make calibration`` run; not part of the package."""

@@ -1,0 +1,380 @@
+"""Bags: many bags of points as one stacked array, indexed by bag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self, Unpack, overload
+
+import numpy as np
+from jaxtyping import Shaped
+
+from bagwise.bags.arrays import n_axes, one_per_bag, one_row_per_bag, stack_weights
+from bagwise.bags.grouping import group_rows, id_array, no_bags
+from bagwise.bags.stacked import StackedBags, sizes_to_offsets
+from bagwise.bags.stream import StreamedBags
+from bagwise.bags.tables.files import read_file
+from bagwise.bags.tables.frames import is_frame, to_matrix
+from bagwise.bags.tables.reading import Reading, read_table
+from bagwise.bags.tables.roles import Roles, TableRoles
+from bagwise.bags.tables.scanning import scan
+from bagwise.bags.validation import check_offsets, real_array
+from bagwise.exceptions import InvalidBagsError
+
+
+class Bags(StackedBags):
+    """Bags of points: bag i is ``points[offsets[i]:offsets[i+1]]``, an array (N_i, p).
+
+    Make them with :meth:`from_list`, :meth:`from_groups`, :meth:`from_array` or :meth:`from_frame`.
+    Nothing changes a ``Bags``: methods return new ones, which share the points where they can.
+
+    Attributes
+    ----------
+    points : float64 or float32 array (n_points, n_features)
+        All points, stacked bag after bag.
+    offsets : int64 array (n_bags + 1,)
+    ids : array (n_bags,)
+        One id per bag, all of one type.
+    weights : float64 array (n_points,) or None
+        Weights of the points within their bag: not negative, with a positive sum in each bag.
+    covariates : float64 array (n_bags, n_covariates) or None
+        What is known about a bag as a whole.
+    feature_names, covariate_names : tuple of str or None
+
+    Examples
+    --------
+    >>> bags = Bags.from_list([[[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]], ids=["a", "b"])
+    >>> bags
+    Bags(2 bags, 3 points, 2 features; sizes 1 / 1 / 1 / 2 / 2 (min / 25% / median / 75% / max))
+    >>> bags[1]
+    array([[3., 4.],
+           [5., 6.]])
+    >>> bags[1:].ids
+    array(['b'], dtype='<U1')
+    """
+
+    @classmethod
+    def from_list(
+        cls,
+        arrays: Iterable[Any],
+        *,
+        ids: Any = None,
+        weights: Iterable[Any] | None = None,
+        covariates: Any = None,
+        feature_names: Any = None,
+        covariate_names: Any = None,
+    ) -> Self:
+        """Make bags from one 2-D array (or list of lists, or data frame) per bag.
+
+        Parameters
+        ----------
+        arrays : iterable of array-like (N_i, n_features)
+        ids : array-like (n_bags,), optional
+            By default 0, 1, 2, ...
+        weights : iterable of array-like (N_i,), optional
+        covariates : array-like (n_bags, n_covariates), optional
+        feature_names, covariate_names : sequence of str, optional
+
+        Examples
+        --------
+        >>> Bags.from_list([np.zeros((2, 3)), np.ones((4, 3))], covariates=[[1.0], [2.0]]).sizes
+        array([2, 4])
+        """
+        arrays = list(arrays)
+        if not arrays:
+            raise no_bags()
+        ids = np.arange(len(arrays)) if ids is None else id_array(ids)
+        check_offsets(np.arange(len(arrays) + 1), ids)  # as many ids as bags, before they are used
+        parts, names = one_per_bag(arrays, ids)
+        return cls(
+            points=np.concatenate(parts),
+            offsets=sizes_to_offsets([len(part) for part in parts]),
+            ids=ids,
+            weights=None if weights is None else stack_weights(list(weights), parts, ids),
+            covariates=covariates,
+            feature_names=names if feature_names is None else feature_names,
+            covariate_names=covariate_names,
+        )
+
+    @classmethod
+    def from_array(cls, array: Any, *, ids: Any = None, **options: Any) -> Self:
+        """Make bags of equal size from one array (n_bags, N, n_features).
+
+        ``options`` are the covariates, weights (n_bags, N) and names of :meth:`from_list`.
+
+        Examples
+        --------
+        >>> Bags.from_array(np.zeros((4, 10, 2))).n_points
+        40
+        """
+        array = real_array(array, "the array of bags")
+        if array.ndim != 3:
+            raise InvalidBagsError.because(
+                f"the array of bags has shape {array.shape}",
+                "three dimensions (bags, points, features)",
+                "Use Bags.from_list for one 2-D array per bag, Bags.from_groups for (X, groups).",
+            )
+        n_bags, size, n_features = array.shape
+        if options.get("weights") is not None:
+            options["weights"] = np.asarray(options["weights"]).reshape(-1)
+        return cls(
+            points=array.reshape(n_bags * size, n_features),
+            offsets=np.arange(n_bags + 1) * size,
+            ids=np.arange(n_bags) if ids is None else ids,
+            **options,
+        )
+
+    @classmethod
+    def from_groups(
+        cls,
+        X: Any,
+        groups: Any,
+        *,
+        weights: Any = None,
+        covariates: Any = None,
+        feature_names: Any = None,
+        covariate_names: Any = None,
+    ) -> Self:
+        """Make bags from rows in any order and the bag id of each row.
+
+        Bags come in order of first appearance; points keep their order within a bag. If the rows of
+        each bag are already together, the points are not copied.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_points, n_features)
+        groups : array-like (n_points,)
+        weights : array-like (n_points,), optional
+        covariates : array-like, optional
+            (n_bags, n_covariates), or (n_points, n_covariates) if constant within each bag.
+        feature_names, covariate_names : sequence of str, optional
+
+        Examples
+        --------
+        >>> list(Bags.from_groups([[1], [2], [3]], ["b", "a", "b"]))
+        [array([[1.], [3.]]), array([[2.]])]
+        """
+        points, names = to_matrix(X, "X")
+        grouping = group_rows(groups)
+        n_rows = int(grouping.offsets[-1])
+        if n_rows != len(points):
+            raise InvalidBagsError.because(
+                f"there are {n_rows} group ids for {len(points)} rows of X",
+                "one id per row",
+                "Pass groups of the same length as X.",
+            )
+        if weights is not None and np.shape(weights) == (n_rows,):
+            weights = grouping.sort(np.asarray(weights))
+        if covariates is not None:
+            covariates, covariate_names = one_row_per_bag(covariates, covariate_names, grouping)
+        return cls(
+            points=grouping.sort(points),
+            offsets=grouping.offsets,
+            ids=grouping.ids,
+            weights=weights,
+            covariates=covariates,
+            feature_names=names if feature_names is None else feature_names,
+            covariate_names=covariate_names,
+        )
+
+    @overload
+    @classmethod
+    def from_frame(cls, frame: Any, *, label: None = None, **roles: Unpack[TableRoles]) -> Self: ...
+    @overload
+    @classmethod
+    def from_frame(
+        cls, frame: Any, *, label: str, **roles: Unpack[TableRoles]
+    ) -> tuple[Self, Shaped[np.ndarray, " n_bags"]]: ...
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        bag: Any,
+        features: Any = None,
+        covariates: Any = (),
+        weights: str | None = None,
+        label: str | None = None,
+        labels: Any = None,
+        one_hot: Any = (),
+        missing: str = "error",
+    ) -> Any:
+        """Make bags from a data frame with one row per point; with ``label``, also the labels.
+
+        Parameters
+        ----------
+        frame : pandas or polars DataFrame, or pyarrow Table
+        bag : str or sequence of str
+            Column with the bag of each row, of any type; rows may come in any order. Several
+            columns make a composite id: the ids of the bags are then tuples.
+        features : sequence of str, optional
+            Columns of the points; by default every numeric column without another role, and those
+            in ``one_hot``. (So name the label column, or it becomes a feature.)
+        covariates : sequence of str
+            Columns that are constant within each bag.
+        weights : str, optional
+            Column with the weights of the points.
+        label : str, optional
+            Column with the label, constant within each bag: the result is then ``(bags, y)``.
+        labels : data frame, optional
+            A second table, with one row per bag: the bag column(s), the label, and covariates if
+            they are not in the first. Bags that only one table has are left out, with a warning.
+        one_hot : str, sequence of str or dict of sequences
+            Features and covariates to encode as 0/1 columns, ``"colour=red"`` for the category
+            ``"red"`` of ``"colour"``; a dict says which categories there are.
+        missing : {"error", "drop", "impute"}
+            Missing values (NaN or null): an error, or rows left out, or medians put in their
+            place, with a warning that counts them. Without a label, a row is left out in both.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> table = pa.table({"id": ["a", "b", "a"], "x": [1.0, 2.0, 3.0], "y": [0, 1, 0]})
+        >>> bags, y = Bags.from_frame(table, bag="id", label="y")
+        >>> bags.feature_names, bags.sizes, y
+        (('x',), array([2, 1]), array([0, 1]))
+        """
+        roles = Roles(bag, features, covariates, weights, label, one_hot, missing)
+        return cls._from_reading(read_table(frame, roles, labels=labels))
+
+    @overload
+    @classmethod
+    def from_parquet(
+        cls, path: Any, *, label: None = None, **roles: Unpack[TableRoles]
+    ) -> Self: ...
+    @overload
+    @classmethod
+    def from_parquet(
+        cls, path: Any, *, label: str, **roles: Unpack[TableRoles]
+    ) -> tuple[Self, Shaped[np.ndarray, " n_bags"]]: ...
+    @classmethod
+    def from_parquet(
+        cls, path: Any, *, label: str | None = None, labels: Any = None, **roles: Any
+    ) -> Any:
+        """Make bags from a Parquet file, or a folder of them; with ``label``, also the labels.
+
+        The options are those of :meth:`from_frame`. ``labels`` may be a file too, Parquet or CSV.
+
+        Examples
+        --------
+        >>> import bagwise.datasets
+        >>> path = bagwise.datasets.__path__[0] + "/polls.parquet"
+        >>> bags, y = Bags.from_parquet(
+        ...     path, bag="race", features=["poll_margin"], label="actual_margin"
+        ... )
+        >>> bags.n_bags, y.shape
+        (1708, (1708,))
+        """
+        plan = Roles(label=label, **roles)
+        return cls._from_reading(read_file(path, plan, labels=labels, kind="parquet"))
+
+    @overload
+    @classmethod
+    def from_csv(cls, path: Any, *, label: None = None, **roles: Unpack[TableRoles]) -> Self: ...
+    @overload
+    @classmethod
+    def from_csv(
+        cls, path: Any, *, label: str, **roles: Unpack[TableRoles]
+    ) -> tuple[Self, Shaped[np.ndarray, " n_bags"]]: ...
+    @classmethod
+    def from_csv(
+        cls, path: Any, *, label: str | None = None, labels: Any = None, **roles: Any
+    ) -> Any:
+        """Make bags from a CSV file, plain or gzipped (``.gz``); with ``label``, also the labels.
+
+        The options are those of :meth:`from_frame`. ``labels`` may be a file too, Parquet or CSV.
+        Fields are separated by commas, in ``.tsv`` files by tabs. An empty field is a missing
+        value; so are NA, NaN and null among numbers. Ids such as 007 stay text.
+        """
+        plan = Roles(label=label, **roles)
+        return cls._from_reading(read_file(path, plan, labels=labels, kind="csv"))
+
+    @overload
+    @classmethod
+    def scan_parquet(
+        cls, path: Any, *, label: None = None, progress: bool = True, **roles: Unpack[TableRoles]
+    ) -> BagStream: ...
+    @overload
+    @classmethod
+    def scan_parquet(
+        cls, path: Any, *, label: str, progress: bool = True, **roles: Unpack[TableRoles]
+    ) -> tuple[BagStream, Shaped[np.ndarray, " n_bags"]]: ...
+    @classmethod
+    def scan_parquet(
+        cls,
+        path: Any,
+        *,
+        label: str | None = None,
+        labels: Any = None,
+        progress: bool = True,
+        **roles: Any,
+    ) -> Any:
+        """Make bags from a Parquet file, or a folder of them, that is larger than memory.
+
+        All rows are read, in any order, but none is kept: the result is a :class:`BagStream`. The
+        options are those of :meth:`from_parquet`; ``progress`` shows a bar, here and whenever the
+        points are read again. With ``missing="impute"``, the medians of features are those of
+        200,000 rows drawn at random, if there are more.
+
+        Examples
+        --------
+        >>> import bagwise.datasets
+        >>> path = bagwise.datasets.__path__[0] + "/polls.parquet"
+        >>> bags, y = Bags.scan_parquet(
+        ...     path, bag="race", features=["poll_margin"], label="actual_margin"
+        ... )
+        >>> bags
+        BagStream(1708 bags, 8824 points, 1 feature;
+        sizes 1 / 1 / 2 / 5 / 94 (min / 25% / median / 75% / max))
+        """
+        found = scan(path, Roles(label=label, **roles), labels=labels, progress=progress)
+        bags = BagStream.of(found, progress=progress)
+        found.report.warn()
+        return bags if label is None else (bags, found.labels)
+
+    @classmethod
+    def _from_reading(cls, reading: Reading) -> Any:
+        """Return the bags, and the labels if there are any; warn of what was left out."""
+        bags = cls(**reading.parts())
+        reading.report.warn()
+        return bags if reading.schema.label is None else (bags, reading.labels)
+
+
+class BagStream(StreamedBags, Bags):
+    """Bags whose points stay on disk, and are read in passes, a batch at a time.
+
+    Made by :meth:`Bags.scan_parquet`. It has all that ``Bags`` have but the points: ``fit`` and
+    ``predict`` of models with landmarks take it, and give what they give for the same bags in
+    memory. Memory grows with the number of bags, not of points.
+    """
+
+
+def as_bags(X: Any) -> Bags:
+    """Return X as ``Bags``, whatever form the bags come in.
+
+    Parameters
+    ----------
+    X : Bags, list of 2-D arrays, 3-D array, object array of 2-D arrays, or tuple (X, groups)
+
+    Examples
+    --------
+    >>> as_bags((np.zeros((3, 2)), ["a", "b", "a"])).sizes
+    array([2, 1])
+    """
+    if isinstance(X, Bags):
+        if X.n_bags == 0:
+            raise no_bags()
+        return X
+    if isinstance(X, tuple) and len(X) == 2 and n_axes(X[0]) == 2 and n_axes(X[1]) == 1:
+        return Bags.from_groups(*X)
+    if isinstance(X, list | tuple) or (n_axes(X) == 1 and X.dtype == object):
+        return Bags.from_list(X)
+    if n_axes(X) == 3:
+        return Bags.from_array(X)
+    frame = is_frame(X)
+    raise InvalidBagsError.because(
+        f"got a {type(X).__name__}" + (f" with shape {X.shape}" if hasattr(X, "shape") else ""),
+        "Bags, a list of 2-D arrays, a 3-D array or a tuple (X, groups)",
+        'Use Bags.from_frame(frame, bag="...") for a data frame with a column of bag ids.'
+        if frame
+        else "Pass (X, groups) with the bag of each row, or a list with one 2-D array per bag.",
+    )

@@ -1,0 +1,335 @@
+"""StackedBags: what bags are (arrays, sizes, indexing); ``bags.py`` has the ways to make them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Self, overload
+
+import numpy as np
+from jaxtyping import Float, Float64, Int64, Shaped
+
+from bagwise.bags.grouping import bag_positions, id_array, no_bags, rows_of
+from bagwise.bags.tables.frames import to_matrix
+from bagwise.bags.validation import (
+    Names,
+    check_covariates,
+    check_names,
+    check_offsets,
+    check_points,
+    check_weights,
+    matrix,
+)
+from bagwise.exceptions import InvalidBagsError
+
+LOG_SIZE = "log_size"
+QUARTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+class StackedBags:
+    """Points stacked bag after bag: bag i is ``points[offsets[i]:offsets[i+1]]``.
+
+    Everything is checked when it is made, and never again when it is indexed. The attributes are
+    described in :class:`bagwise.Bags`, the class to use.
+    """
+
+    points: Float[np.ndarray, "n_points n_features"]
+    offsets: Int64[np.ndarray, " n_bags+1"]
+    ids: Shaped[np.ndarray, " n_bags"]
+    weights: Float64[np.ndarray, " n_points"] | None
+    covariates: Float64[np.ndarray, "n_bags n_covariates"] | None
+    feature_names: Names
+    covariate_names: Names
+
+    def __init__(
+        self,
+        points: Any,
+        offsets: Any,
+        ids: Any,
+        *,
+        weights: Any = None,
+        covariates: Any = None,
+        feature_names: Any = None,
+        covariate_names: Any = None,
+    ) -> None:
+        ids = id_array(ids)
+        offsets = check_offsets(offsets, ids)
+        points = matrix(points, "the array of points")
+        names = check_names(feature_names, points.shape[1], "feature")
+        covariates, covariate_names = named_covariates(covariates, covariate_names, ids)
+        self.__dict__.update(
+            points=check_points(points, offsets, ids, names),
+            offsets=offsets,
+            ids=ids,
+            weights=None if weights is None else check_weights(weights, offsets, ids),
+            covariates=covariates,
+            feature_names=names,
+            covariate_names=covariate_names,
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(
+            f"cannot set {name!r}: bags do not change. Make new ones with with_points, "
+            "with_covariates or Bags.concatenate."
+        )
+
+    @property
+    def n_bags(self) -> int:
+        """Number of bags n."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_points(self) -> int:
+        """Number of points in all bags together."""
+        return len(self.points)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features p of a point."""
+        return int(self.points.shape[1])
+
+    @property
+    def n_covariates(self) -> int:
+        """Number of covariates of a bag, 0 if there are none."""
+        return 0 if self.covariates is None else int(self.covariates.shape[1])
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the points have weights."""
+        return self.weights is not None
+
+    @property
+    def shape(self) -> tuple[int]:
+        """``(n_bags,)``: to scikit-learn, bags are the samples."""
+        return (self.n_bags,)
+
+    @property
+    def ndim(self) -> int:
+        """Always 1: bags have one axis."""
+        return 1
+
+    @property
+    def sizes(self) -> Int64[np.ndarray, " n_bags"]:
+        """Number of points N_i of each bag."""
+        return np.diff(self.offsets)
+
+    @property
+    def effective_sizes(self) -> Float64[np.ndarray, " n_bags"]:
+        """Kish's effective size of each bag, (Σ w)² / Σ w²; the size itself without weights.
+
+        It does not change when all weights of a bag are multiplied by a number.
+        """
+        if self.weights is None:
+            return self.sizes.astype(np.float64)
+        starts = self.offsets[:-1]
+        # Scaled to a maximum of 1 in each bag, so that squares neither over- nor underflow.
+        scaled = self.weights / np.repeat(np.maximum.reduceat(self.weights, starts), self.sizes)
+        return np.add.reduceat(scaled, starts) ** 2 / np.add.reduceat(scaled**2, starts)
+
+    def size_quantiles(self) -> Int64[np.ndarray, "5"]:
+        """Return the minimum, quartiles and maximum of the bag sizes, each the size of some bag."""
+        return np.quantile(self.sizes, QUARTILES, method="inverted_cdf").astype(np.int64)
+
+    def __len__(self) -> int:
+        return self.n_bags
+
+    def __iter__(self) -> Iterator[Float[np.ndarray, "size n_features"]]:
+        for start, stop in zip(self.offsets[:-1], self.offsets[1:], strict=True):
+            yield self.points[start:stop]
+
+    @overload
+    def __getitem__(self, key: int | np.integer) -> Float[np.ndarray, "size n_features"]: ...
+    @overload
+    def __getitem__(self, key: Any) -> Self: ...
+    def __getitem__(self, key: Any) -> Any:
+        """Return one bag's points for an integer, else the chosen bags.
+
+        A slice with step 1 shares the points; a mask, a list of integers or another step copies
+        them. ``bags[key, ...]``, which is how scikit-learn indexes, is the same as ``bags[key]``.
+        """
+        if isinstance(key, tuple):
+            if len(key) != 2 or key[1] is not Ellipsis:
+                raise IndexError("bags have one axis: choose several with a list, bags[[0, 1]]")
+            key = key[0]
+        if isinstance(key, int | np.integer) and not isinstance(key, bool):
+            bag = bag_positions([key], self.n_bags)[0]
+            return self.points[self.offsets[bag] : self.offsets[bag + 1]]
+        if isinstance(key, slice) and key.step in (None, 1):
+            start, stop, _ = key.indices(self.n_bags)
+            return self._between(start, max(start, stop))
+        return self._take(bag_positions(key, self.n_bags))
+
+    def _between(self, start: int, stop: int) -> Self:
+        """Bags start to stop, as views."""
+        offsets = self.offsets[start : stop + 1]
+        rows = slice(offsets[0], offsets[-1])
+        return self._like(
+            points=self.points[rows],
+            offsets=offsets - offsets[0],
+            ids=self.ids[start:stop],
+            weights=None if self.weights is None else self.weights[rows],
+            covariates=None if self.covariates is None else self.covariates[start:stop],
+        )
+
+    def _take(self, positions: Int64[np.ndarray, " n_chosen"]) -> Self:
+        """Bags at these positions, copied."""
+        rows, offsets = rows_of(positions, self.offsets)
+        return self._like(
+            points=self.points[rows],
+            offsets=offsets,
+            ids=self.ids[positions],
+            weights=None if self.weights is None else self.weights[rows],
+            covariates=None if self.covariates is None else self.covariates[positions],
+        )
+
+    def _like(self, **changes: Any) -> Self:
+        """Return a twin with some attributes changed, without checking them again."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__ | changes)
+        return twin
+
+    def with_covariates(self, covariates: Any, names: Any = None) -> Self:
+        """Return the same bags with these covariates (n_bags, n_covariates) in place of any others.
+
+        Examples
+        --------
+        >>> from bagwise.bags.bags import Bags
+        >>> Bags.from_array(np.zeros((2, 3, 1))).with_covariates([[30.0], [40.0]], ["age"])
+        Bags(2 bags, 6 points, 1 feature, 1 covariate;
+        sizes 3 / 3 / 3 / 3 / 3 (min / 25% / median / 75% / max))
+        """
+        array, names = named_covariates(covariates, names, self.ids)
+        return self._like(covariates=array, covariate_names=names)
+
+    def with_log_size(self) -> Self:
+        """Return the same bags with one covariate more, ``log_size``: the logarithm of N_i.
+
+        How many points a bag has is often informative (a patient with many visits is ill), but the
+        mean of a bag's features does not depend on it. This gives it back to the model.
+
+        Examples
+        --------
+        >>> from bagwise.bags.bags import Bags
+        >>> Bags.from_list([[[0.0]], [[0.0], [1.0]]]).with_log_size().covariates.round(2)
+        array([[0.  ], [0.69]])
+        """
+        log_size = np.log(self.sizes)[:, None]
+        if self.covariates is None:
+            return self.with_covariates(log_size, [LOG_SIZE])
+        names = self.covariate_names or tuple(f"covariate_{j}" for j in range(self.n_covariates))
+        return self.with_covariates(np.hstack([self.covariates, log_size]), (*names, LOG_SIZE))
+
+    def without_covariates(self) -> Self:
+        """Return the same bags without covariates."""
+        return self._like(covariates=None, covariate_names=None)
+
+    def with_points(self, points: Any, feature_names: Any = None) -> Self:
+        """Return the same bags with other points (n_points, any number of features).
+
+        Examples
+        --------
+        >>> from bagwise.bags.bags import Bags
+        >>> bags = Bags.from_list([[[1.0]], [[2.0], [3.0]]])
+        >>> bags.with_points(10 * bags.points)[1]
+        array([[20.], [30.]])
+        """
+        array, names = to_matrix(points, "the array of points")
+        names = check_names(
+            names if feature_names is None else feature_names, array.shape[1], "feature"
+        )
+        array = check_points(array, self.offsets, self.ids, names)
+        return self._like(points=array, feature_names=names)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[StackedBags]) -> Self:
+        """Put several ``Bags`` one after the other; ids may repeat, missing weights count as 1.
+
+        Examples
+        --------
+        >>> from bagwise.bags.bags import Bags
+        >>> bags = Bags.from_array(np.zeros((2, 3, 1)))
+        >>> Bags.concatenate([bags, bags]).ids
+        array([0, 1, 0, 1])
+        """
+        if len(parts) == 0:
+            raise no_bags()
+        for position, part in enumerate(parts):
+            _check_same_columns(parts[0], part, position)
+        weights = [
+            np.ones(part.n_points) if part.weights is None else part.weights for part in parts
+        ]
+        weighted = any(part.weights is not None for part in parts)
+        sizes = np.concatenate([part.sizes for part in parts])
+        covariates = [part.covariates for part in parts if part.covariates is not None]
+        return cls(
+            points=np.concatenate([part.points for part in parts]),
+            offsets=sizes_to_offsets(sizes),
+            ids=id_array([bag_id for part in parts for bag_id in part.ids]),
+            weights=np.concatenate(weights) if weighted else None,
+            covariates=np.concatenate(covariates) if covariates else None,
+            feature_names=parts[0].feature_names,
+            covariate_names=parts[0].covariate_names,
+        )
+
+    def __repr__(self) -> str:
+        parts = [
+            _count(self.n_bags, "bag"),
+            _count(self.n_points, "point"),
+            _count(self.n_features, "feature"),
+        ]
+        parts += [_count(self.n_covariates, "covariate")] if self.n_covariates else []
+        parts += ["weighted"] if self.weighted else []
+        text = ", ".join(parts)
+        if self.n_bags:
+            sizes = " / ".join(map(str, self.size_quantiles()))
+            text += f"; sizes {sizes} (min / 25% / median / 75% / max)"
+        return f"{type(self).__name__}({text})"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def named_covariates(
+    covariates: Any, names: Any, ids: Shaped[np.ndarray, " n_bags"]
+) -> tuple[Float64[np.ndarray, "n_bags n_covariates"] | None, Names]:
+    """Return checked covariates and their names, which a data frame brings along."""
+    if covariates is None:
+        if names is not None:
+            raise InvalidBagsError.because(
+                "there are covariate names but no covariates",
+                "both or neither",
+                "Pass covariates=..., or leave out covariate_names.",
+            )
+        return None, None
+    if np.ndim(covariates) == 2:
+        covariates, own_names = to_matrix(covariates, "the array of covariates")
+        names = own_names if names is None else names
+    columns = covariates.shape[1] if np.ndim(covariates) == 2 else 1
+    names = check_names(names, columns, "covariate")
+    return check_covariates(covariates, ids, names), names
+
+
+def sizes_to_offsets(sizes: Any) -> Int64[np.ndarray, " n_offsets"]:
+    """Return where each bag starts, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _check_same_columns(first: StackedBags, other: StackedBags, position: int) -> None:
+    """Raise unless two Bags that are to be put together have the same features and covariates."""
+    for what, mine, theirs in (
+        ("features", _columns(first, "feature"), _columns(other, "feature")),
+        ("covariates", _columns(first, "covariate"), _columns(other, "covariate")),
+    ):
+        if mine != theirs:
+            raise InvalidBagsError.because(
+                f"the Bags at position {position} have {what} {theirs} but the first have {mine}",
+                f"the same {what} in the same order",
+                f"Give all the same {what}, with the same names, before putting them together.",
+            )
+
+
+def _columns(bags: StackedBags, what: str) -> tuple[str, ...] | int:
+    """Return the names of the features or covariates, or their number if they have no names."""
+    names: Names = getattr(bags, f"{what}_names")
+    count: int = getattr(bags, f"n_{what}s")
+    return count if names is None else names

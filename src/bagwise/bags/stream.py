@@ -1,0 +1,177 @@
+"""StreamedBags: bags whose points stay on disk, and are read in passes, in any order of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from jaxtyping import Float, Float64, Int64
+
+from bagwise._utils.progress import Progress
+from bagwise.bags.stacked import StackedBags, sizes_to_offsets
+from bagwise.bags.tables.frames import group_columns
+from bagwise.bags.tables.joining import keys
+from bagwise.bags.tables.parquet_rows import ParquetRows
+from bagwise.bags.tables.rows import Rows
+from bagwise.bags.tables.scanning import Scan, ahead
+from bagwise.exceptions import InvalidBagsError
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some rows of a stream, sorted by bag: a piece of each of several bags.
+
+    Attributes
+    ----------
+    points : (m, p)
+    shares : (m,), of each point in its bag; shares of a whole bag add up to 1
+    bags : (k,) number of the bag of each piece, all different
+    starts : (k + 1,), piece i has the rows starts[i] to starts[i+1]
+    seen : (k,), rows of the bag that came in batches before
+    """
+
+    points: Float[np.ndarray, "m p"]
+    shares: Float64[np.ndarray, " m"]
+    bags: Int64[np.ndarray, " k"]
+    starts: Int64[np.ndarray, " k+1"]
+    seen: Int64[np.ndarray, " k"]
+
+
+class StreamedBags(StackedBags):
+    """Bags whose points stay on disk; the rest of :class:`StackedBags`, found in a first pass.
+
+    Memory grows with the number of bags, not of points. The points come in batches, see
+    :meth:`batches`; whatever asks for all of them is refused.
+    """
+
+    feature_mean: Float64[np.ndarray, " n_features"]
+    feature_std: Float64[np.ndarray, " n_features"]
+    feature_range: tuple[Float64[np.ndarray, " n_features"], Float64[np.ndarray, " n_features"]]
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.refuse("a stream is made from a file")
+
+    @classmethod
+    def of(cls, scan: Scan, *, progress: bool = True) -> Self:
+        """Make bags of what the first pass over a file has found."""
+        census, bags = scan.census, object.__new__(cls)
+        totals, effective = census.weight_sums()
+        bags.__dict__.update(
+            offsets=sizes_to_offsets(census.sizes),
+            ids=scan.ids,
+            covariates=scan.covariates,
+            feature_names=scan.schema.feature_names,
+            covariate_names=scan.schema.covariate_names or None,
+            feature_mean=census.center,
+            feature_std=np.sqrt(census.squares / census.n_points),
+            feature_range=(census.least, census.largest),
+            _effective_sizes=effective,
+            _totals=totals,
+            _codes=census.codes,
+            _source=scan.source,
+            _progress=progress,
+            **({} if census.weighted else {"weights": None}),
+        )
+        return bags
+
+    @staticmethod
+    def refuse(found: str) -> NoReturn:
+        """Raise, for what can only be done in memory."""
+        raise InvalidBagsError.because(
+            found,
+            "bags in memory, for whatever works on single points or some of the bags",
+            "Read them with Bags.from_parquet; or keep to fit and predict of models with "
+            "landmarks, such as ShrinkageRegressor() or MeanEmbeddingRidge(n_landmarks=100).",
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("points", "weights"):
+            self.refuse(f"the {name} of these bags stay on disk")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the points have weights."""
+        return "weights" not in self.__dict__
+
+    @property
+    def n_points(self) -> int:
+        """Number of points in all bags together."""
+        return int(self.offsets[-1])
+
+    @property
+    def n_features(self) -> int:
+        """Number of features p of a point."""
+        return len(self.feature_mean)
+
+    @property
+    def effective_sizes(self) -> Float64[np.ndarray, " n_bags"]:
+        """Kish's effective size of each bag, (Σ w)² / Σ w²; the size itself without weights."""
+        return self._effective_sizes.copy()
+
+    def __getitem__(self, key: Any) -> Any:
+        self.refuse("bags on disk cannot be indexed")
+
+    def __iter__(self) -> Iterator[Any]:
+        self.refuse("bags on disk cannot be gone through one by one")
+
+    def with_points(self, points: Any, feature_names: Any = None) -> Any:
+        """Refuse: the points are on disk."""
+        self.refuse("the points of these bags stay on disk")
+
+    def batches(self, title: str = "reading points") -> Iterator[Batch]:
+        """Read all points once more, in batches of rows sorted by bag, with a progress bar."""
+        seen = np.zeros(self.n_bags, dtype=np.int64)
+        source: ParquetRows = self._source
+        with Progress(title, source.n_rows, self._progress) as bar:
+            for batch, n_read in ahead(self._read(seen)):
+                if batch is not None:
+                    yield batch
+                bar.advance(n_read)
+        if not np.array_equal(seen, self.sizes):
+            raise _changed()
+
+    def _read(self, seen: Int64[np.ndarray, " n_bags"]) -> Iterator[tuple[Batch | None, int]]:
+        """Read batches, None if no row of one is used, and how many rows were read for each."""
+        for rows, n_read in self._source.rows(points_only=True):
+            used = rows.kept()
+            yield self._batch(used, seen) if len(used.points) else None, n_read
+
+    def _batch(self, rows: Rows, seen: Int64[np.ndarray, " n_bags"]) -> Batch:
+        """Sort rows by bag, and count them."""
+        grouping = group_columns(rows.ids)
+        sizes = np.diff(grouping.offsets)
+        try:
+            codes = np.array([self._codes[key] for key in keys(grouping.ids)], dtype=np.int64)
+        except KeyError:
+            raise _changed() from None
+        shares = np.repeat(1.0 / self._totals[codes], sizes)
+        if rows.weights is not None:
+            shares *= grouping.sort(rows.weights)
+        before = seen[codes]
+        seen[codes] += sizes
+        return Batch(grouping.sort(rows.points), shares, codes, grouping.offsets, before)
+
+    def points_at(
+        self, rows: Int64[np.ndarray, " k"], title: str = "drawing points"
+    ) -> Float[np.ndarray, "k n_features"]:
+        """Return some points by their row, as in ``bags.points[rows]`` if all were stacked."""
+        order = np.argsort(rows, kind="stable")
+        wanted, found = rows[order], np.empty((len(rows), self.n_features))
+        for batch in self.batches(title):
+            first = self.offsets[batch.bags] + batch.seen - batch.starts[:-1]
+            stacked = np.repeat(first, np.diff(batch.starts)) + np.arange(len(batch.points))
+            place = np.minimum(np.searchsorted(wanted, stacked), len(wanted) - 1)
+            hit = wanted[place] == stacked
+            found[order[place[hit]]] = batch.points[hit]
+        return found
+
+
+def _changed() -> InvalidBagsError:
+    return InvalidBagsError.because(
+        "the file has changed since it was first read",
+        "the same rows in every pass",
+        "Scan it again, and leave it alone until the fit is done.",
+    )

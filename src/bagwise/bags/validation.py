@@ -1,0 +1,269 @@
+"""Validation of plain numbers and arrays: points, weights, covariates and names of columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Float64, Int64, Shaped
+
+from bagwise.bags.grouping import locate, no_bags, show
+from bagwise.exceptions import InvalidBagsError
+
+# Finiteness is checked this many numbers at a time, so that the check needs about a megabyte.
+CHUNK_NUMBERS = 2**20
+
+Names = tuple[str, ...] | None
+
+
+def is_positive(value: Any) -> bool:
+    """Whether a value is a finite real number > 0, of Python or NumPy, and no truth value.
+
+    Examples
+    --------
+    >>> [is_positive(value) for value in (2, np.float32(0.5), 0.0, np.inf, True, "2", 1j)]
+    [True, True, False, False, False, False, False]
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    return bool(0 < value < np.inf)
+
+
+def real_array(values: Any, what: str) -> Float[np.ndarray, "..."]:
+    """Return real numbers as a float array: float32 stays float32, all else becomes float64.
+
+    Parameters
+    ----------
+    values : array-like
+    what : str
+        Opens the error message, such as ``"bag 3"``.
+
+    Examples
+    --------
+    >>> real_array([[1, 2]], "bag 0").dtype
+    dtype('float64')
+    >>> real_array([["a"]], "bag 0")
+    Traceback (most recent call last):
+    ...
+    bagwise.exceptions.InvalidBagsError: bag 0 has dtype <U1; expected real numbers. Convert it with
+    .astype(float), or leave out the columns that are not numbers.
+    """
+    if hasattr(values, "toarray"):
+        raise InvalidBagsError.because(
+            f"{what} is a sparse matrix", "a dense array", "Convert it with .toarray()."
+        )
+    if np.ma.isMaskedArray(values) and np.ma.getmaskarray(values).any():
+        raise InvalidBagsError.because(
+            f"{what} has masked entries", "no missing values", "Drop or impute them first."
+        )
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InvalidBagsError.because(
+            f"{what} has rows of different lengths",
+            "as many features in every row",
+            "Check that every row has the same features.",
+        ) from None
+    if array.dtype.kind not in "fiub":
+        raise InvalidBagsError.because(
+            f"{what} has dtype {array.dtype}",
+            "real numbers",
+            "Convert it with .astype(float), or leave out the columns that are not numbers.",
+        )
+    return array if array.dtype == np.float32 else array.astype(np.float64, copy=False)
+
+
+def matrix(values: Any, what: str) -> Float[np.ndarray, "rows columns"]:
+    """Return a 2-D float array with at least one column; see :func:`real_array`.
+
+    Examples
+    --------
+    >>> matrix([1.0, 2.0], "bag 'a'")
+    Traceback (most recent call last):
+    ...
+    bagwise.exceptions.InvalidBagsError: bag 'a' has shape (2,); expected a 2-D array (points,
+    features). Use .reshape(-1, 1) if these are points with one feature, .reshape(1, -1) if this is
+    one point.
+    """
+    array = real_array(values, what)
+    if array.ndim != 2:
+        raise InvalidBagsError.because(
+            f"{what} has shape {array.shape}",
+            "a 2-D array (points, features)",
+            "Use .reshape(-1, 1) if these are points with one feature, "
+            ".reshape(1, -1) if this is one point."
+            if array.ndim == 1
+            else "Pass one row per point and one column per feature.",
+        )
+    if array.shape[1] == 0:
+        raise InvalidBagsError.because(
+            f"{what} has no feature columns", "at least one", "Check how the columns were chosen."
+        )
+    return array
+
+
+def check_points(
+    points: Any,
+    offsets: Int64[np.ndarray, " n_offsets"],
+    ids: Shaped[np.ndarray, " n_bags"],
+    names: Names = None,
+) -> Float[np.ndarray, "n_points n_features"]:
+    """Return stacked points as a finite, C-contiguous float array; name the bag if they are not."""
+    points = np.ascontiguousarray(matrix(points, "the array of points"))
+    if len(points) != offsets[-1]:
+        raise InvalidBagsError.because(
+            f"there are {len(points)} points for bags of {offsets[-1]} points altogether",
+            "one row per point",
+            "Keep the rows as they are in bags.points.",
+        )
+    found = first_not_finite(points)
+    if found is not None:
+        row, column = found
+        bag, within = locate(row, offsets)
+        raise InvalidBagsError.because(
+            f"bag {show(ids[bag])}, row {within}, {column_label(column, names)} "
+            f"is {points[row, column]}",
+            "a finite number",
+            "Drop the point or impute the value.",
+        )
+    return points
+
+
+def first_not_finite(array: Float[np.ndarray, "rows columns"]) -> tuple[int, int] | None:
+    """Return the (row, column) of the first NaN or infinity, or None; memory is bounded.
+
+    Examples
+    --------
+    >>> first_not_finite(np.array([[0.0, 1.0], [2.0, np.inf]]))
+    (1, 1)
+    """
+    step = max(1, CHUNK_NUMBERS // max(1, array.shape[1]))
+    for start in range(0, len(array), step):
+        finite = np.isfinite(array[start : start + step])
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0]
+            return start + int(row), int(column)
+    return None
+
+
+def check_offsets(offsets: Any, ids: Any) -> Int64[np.ndarray, " n_offsets"]:
+    """Return offsets as int64: from 0, growing by at least one point per bag; one id per bag."""
+    offsets = np.asarray(offsets, dtype=np.int64)
+    if len(offsets) < 2:
+        raise no_bags()
+    if len(ids) != len(offsets) - 1:
+        raise InvalidBagsError.because(
+            f"there are {len(ids)} ids for {len(offsets) - 1} bags",
+            "one id per bag",
+            "Pass as many ids as bags, or none.",
+        )
+    if offsets[0] != 0:
+        raise InvalidBagsError.because(
+            f"the offsets start at {offsets[0]}", "0", "Slice Bags with bags[start:stop] instead."
+        )
+    empty = np.flatnonzero(np.diff(offsets) < 1)
+    if len(empty):
+        raise empty_bag(int(empty[0]), ids)
+    return offsets
+
+
+def empty_bag(position: int, ids: Shaped[np.ndarray, " n_bags"]) -> InvalidBagsError:
+    """Return the error for a bag without points."""
+    return InvalidBagsError.because(
+        f"bag {show(ids[position])} (position {position}) is empty",
+        "at least one point in every bag",
+        "Drop empty bags, and their labels, first.",
+    )
+
+
+def check_weights(
+    weights: Any, offsets: Int64[np.ndarray, " n_offsets"], ids: Shaped[np.ndarray, " n_bags"]
+) -> Float64[np.ndarray, " n_points"]:
+    """Return point weights as float64: finite, not negative, with a positive sum in every bag."""
+    weights = real_array(weights, "the array of weights").astype(np.float64, copy=False)
+    if weights.shape != (offsets[-1],):
+        raise InvalidBagsError.because(
+            f"the weights have shape {weights.shape}",
+            f"({offsets[-1]},), one weight per point",
+            "Give every point of every bag a weight, or pass weights=None.",
+        )
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        bag, within = locate(row, offsets)
+        raise InvalidBagsError.because(
+            f"bag {show(ids[bag])}, row {within} has weight {weights[row]}",
+            "a finite weight of at least 0",
+            "Drop the point or give it another weight.",
+        )
+    empty = np.flatnonzero(np.add.reduceat(weights, offsets[:-1]) == 0)
+    if len(empty):
+        raise InvalidBagsError.because(
+            f"all weights of bag {show(ids[empty[0]])} are 0",
+            "a positive sum of weights in every bag",
+            "Drop the bag, or give at least one of its points a positive weight.",
+        )
+    return np.ascontiguousarray(weights)
+
+
+def check_covariates(
+    covariates: Any, ids: Shaped[np.ndarray, " n_bags"], names: Names = None
+) -> Float64[np.ndarray, "n_bags n_covariates"]:
+    """Return bag covariates as finite float64, one row per bag; a 1-D array is one column."""
+    array = real_array(covariates, "the array of covariates").astype(np.float64, copy=False)
+    array = array.reshape(-1, 1) if array.ndim == 1 else array
+    if array.ndim != 2 or len(array) != len(ids) or array.shape[1] == 0:
+        raise InvalidBagsError.because(
+            f"the covariates have shape {np.shape(covariates)} for {len(ids)} bags",
+            f"({len(ids)}, number of covariates), one row per bag",
+            "Give one row per bag, in the order of the bags, or pass covariates=None.",
+        )
+    found = first_not_finite(array)
+    if found is not None:
+        bag, column = found
+        raise InvalidBagsError.because(
+            f"bag {show(ids[bag])}, {column_label(column, names, 'covariate')} "
+            f"is {array[bag, column]}",
+            "a finite number",
+            "Impute the covariate or drop the bag.",
+        )
+    return np.ascontiguousarray(array)
+
+
+def check_names(names: Any, count: int, what: str) -> Names:
+    """Return column names as a tuple of distinct strings, one per column; None stays None.
+
+    Examples
+    --------
+    >>> check_names(["cd3", "cd19"], 2, "feature")
+    ('cd3', 'cd19')
+    """
+    if names is None:
+        return None
+    names = (names,) if isinstance(names, str) else tuple(names)
+    if len(names) != count:
+        raise InvalidBagsError.because(
+            f"there are {len(names)} {what} names for {count} columns",
+            "one name per column",
+            f"Pass {what}_names of length {count}, or None.",
+        )
+    odd = [name for name in names if not isinstance(name, str)]
+    if odd:
+        raise InvalidBagsError.because(
+            f"the {what} name {odd[0]!r} is a {type(odd[0]).__name__}",
+            "strings",
+            f"Convert the {what} names with str().",
+        )
+    repeated = [name for i, name in enumerate(names) if name in names[:i]]
+    if repeated:
+        raise InvalidBagsError.because(
+            f"the {what} name {repeated[0]!r} appears twice",
+            "a different name for every column",
+            "Rename or drop one of the two.",
+        )
+    return names
+
+
+def column_label(column: int, names: Names, what: str = "column") -> str:
+    """Name a column in a message: by its name if it has one, else by its number."""
+    return f"{what} {column if names is None else repr(names[column])}"

@@ -1,0 +1,1 @@
+"""From points to the posterior of each bag's mean embedding."""

@@ -1,0 +1,245 @@
+"""The classifiers of two classes: the regressors' models with a link to a probability.
+
+                                weights: point estimate         weights: posterior
+embedding: point                                                BayesianLogisticClassifier
+embedding: posterior            ShrinkageClassifier             BDRClassifier
+
+More than two classes are an error, which names scikit-learn's OneVsRestClassifier: it works with
+bags, and it lets each class have its own weights and scales, as a model of ours would have to.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from jaxtyping import Float64
+from sklearn.base import ClassifierMixin
+
+from bagwise.bags.bags import Bags
+from bagwise.embedding.prior import OneBasis
+from bagwise.embedding.sums import BagStats
+from bagwise.estimators.base import BagEstimator, Embedding
+from bagwise.estimators.posterior_model import PosteriorModel
+from bagwise.estimators.shrinkage_model import COVARIANCE_FLOOR, ShrinkageModel
+from bagwise.features.kernels import Kernel
+from bagwise.heads.point import DrawMoments, Head, ShrinkageHead
+from bagwise.heads.task import Task
+from bagwise.inference.priors import Priors
+from bagwise.inference.settings import NUTS
+from bagwise.likelihoods import ClassLikelihood, Logistic, Probit
+from bagwise.predictions.classes import ClassPrediction
+from bagwise.predictions.mixture import MixturePrediction
+
+
+class BagClassifier(ClassifierMixin, BagEstimator):
+    """A scikit-learn classifier of two classes whose samples are bags."""
+
+    tuning_metric: ClassVar[str] = "log_loss"
+    likelihood: ClassVar[Any]
+
+    class_weight: Any
+
+    def make_task(self, bags: Bags, y: Any, sample_weight: Any = None) -> Task:
+        """Check the classes and their weights."""
+        return Task.of_classes(bags, y, sample_weight, self.class_weight)
+
+    def _keep(self, bags: Bags, task: Task, embedding: Embedding, head: Head) -> Self:
+        assert task.classes is not None
+        self.classes_ = task.classes
+        return super()._keep(bags, task, embedding, head)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the more probable class of each bag (n_bags,)."""
+        return self.predict_dist(X).predicted
+
+    def predict_proba(self, X: Any) -> Float64[np.ndarray, "n 2"]:
+        """Return the probability of each class, in the order of ``classes_``."""
+        return self.predict_dist(X).proba
+
+    def predict_stats(self, stats: BagStats, bags: Bags) -> ClassPrediction:
+        """Predict bags whose statistics are there already."""
+        moments = self._moments(stats, bags)
+        if not isinstance(moments, DrawMoments):
+            moments = DrawMoments.of_one(moments)
+        latent = MixturePrediction(
+            moments.mean,
+            np.zeros(len(moments.mean)),
+            sizes=stats.sizes,
+            curves=moments.curves,
+            ids=bags.ids,
+        )
+        return ClassPrediction(latent, self.likelihood, self.classes_)
+
+
+class BayesianLogisticClassifier(PosteriorModel, BagClassifier):
+    """Bayesian logistic regression on the mean embedding.
+
+    P(y_i = 1) = sigmoid(β·μ̂_i + c_i·γ + b),  β ~ N(0, ρ²I),  half-normal ρ
+
+    Knows how unsure the weights are, but takes the average of each bag's points for the truth.
+
+    Parameters
+    ----------
+    inference : "laplace", "nuts", "map" or NUTS
+        As in :class:`BDRRegressor`.
+    priors : bagwise.inference.Priors, optional
+        Scales of the priors.
+    kernel, landmarks, n_landmarks, bandwidth_scale, standardize, random_state
+        As in :class:`RBFNetworkRegressor`; "auto" goes by the evidence.
+    class_weight : None, "balanced" or dict
+        Weight of the bags of each class, on top of sample_weight; "balanced" gives both classes the
+        same sum.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.choice(["narrow", "wide"], 60)
+    >>> bags = [rng.normal(0, 2.0 if label == "wide" else 1.0, (20, 1)) for label in y]
+    >>> model = BayesianLogisticClassifier().fit(bags, y)
+    >>> model.predict([rng.normal(0, 2, (100, 1))])
+    array(['wide'], dtype='<U6')
+    """
+
+    likelihood: ClassVar[ClassLikelihood] = Logistic()
+
+    def __init__(
+        self,
+        *,
+        inference: NUTS | str = "laplace",
+        priors: Priors | None = None,
+        kernel: Kernel | str = "rbf",
+        landmarks: Any = "kmeans",
+        n_landmarks: int | None = None,
+        bandwidth_scale: float | str = "auto",
+        class_weight: Any = None,
+        standardize: bool = True,
+        random_state: Any = 0,
+    ) -> None:
+        self.inference = inference
+        self.priors = priors
+        self.kernel = kernel
+        self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
+        self.bandwidth_scale = bandwidth_scale
+        self.class_weight = class_weight
+        self.standardize = standardize
+        self.random_state = random_state
+
+    def _fit_head(self, embedding: Embedding, task: Task) -> Head:
+        family = OneBasis.point(embedding.stats.mean)
+        return ShrinkageHead.fit(family, embedding.stats, task, None, self.likelihood)
+
+
+class ShrinkageClassifier(ShrinkageModel, BagClassifier):
+    """Probit regression on the posterior of each bag's embedding.
+
+    P(y_i = 1) = Φ((α·M_i + c_i·γ + b)/√(1 + α^T C_i α)),  α ~ N(0, ρ²K^-1)
+
+    M_i and C_i are the posterior mean and covariance of bag i's embedding given its N_i points, and
+    are integrated over in closed form: a bag of 5 points gets a probability nearer to one half than
+    one of 5,000. The weights α and the scales maximise the posterior density.
+
+    Parameters
+    ----------
+    prior, weight_var, covariance_floor
+        As in :class:`ShrinkageRegressor`.
+    kernel, landmarks, n_landmarks, bandwidth_scale, standardize, random_state
+        As in :class:`RBFNetworkRegressor`; "auto" goes by the evidence.
+    class_weight
+        As in :class:`BayesianLogisticClassifier`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> wide = rng.random(80) < 0.5
+    >>> bags = [rng.normal(0, 1 + w, (n, 1)) for w, n in zip(wide, [5, 50] * 40)]
+    >>> model = ShrinkageClassifier().fit(bags, wide)
+    >>> small, large = model.predict_proba([bags[1][:3], bags[1]]).max(axis=1)
+    >>> bool(small < large)
+    True
+    """
+
+    likelihood: ClassVar[ClassLikelihood] = Probit()
+
+    def __init__(
+        self,
+        *,
+        prior: str = "kernel",
+        kernel: Kernel | str = "rbf",
+        landmarks: Any = "kmeans",
+        n_landmarks: int | None = None,
+        bandwidth_scale: float | str = "auto",
+        weight_var: float | str = "evidence",
+        covariance_floor: float = COVARIANCE_FLOOR,
+        class_weight: Any = None,
+        standardize: bool = True,
+        random_state: Any = 0,
+    ) -> None:
+        self.prior = prior
+        self.kernel = kernel
+        self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
+        self.bandwidth_scale = bandwidth_scale
+        self.weight_var = weight_var
+        self.covariance_floor = covariance_floor
+        self.class_weight = class_weight
+        self.standardize = standardize
+        self.random_state = random_state
+
+
+class BDRClassifier(PosteriorModel, ShrinkageModel, BagClassifier):
+    """Bayesian distribution regression for two classes: posteriors of embedding and weights.
+
+    P(y_i = 1) = Φ((α·M_i + c_i·γ + b)/√(1 + α^T C_i α)),  α ~ N(0, ρ²K^-1),  half-normal ρ, η
+
+    The model of :class:`ShrinkageClassifier` with everything unknown sampled. Probabilities are
+    averages over the draws.
+
+    Parameters
+    ----------
+    inference, priors
+        As in :class:`BDRRegressor`.
+    prior : "kernel" or "convolved"
+        As in :class:`ShrinkageRegressor`; the length ℓ of the latter is taken at its mode.
+    kernel, landmarks, n_landmarks, bandwidth_scale, standardize, random_state
+        As in :class:`RBFNetworkRegressor`; "auto" goes by the evidence.
+    class_weight
+        As in :class:`BayesianLogisticClassifier`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> wide = rng.random(80) < 0.5
+    >>> bags = [rng.normal(0, 1 + w, (n, 1)) for w, n in zip(wide, [5, 50] * 40)]
+    >>> model = BDRClassifier(inference="laplace").fit(bags, wide)
+    >>> model.predict_dist(bags[:2]).interval(0.9).shape
+    (2, 2)
+    """
+
+    likelihood: ClassVar[ClassLikelihood] = Probit()
+
+    def __init__(
+        self,
+        *,
+        inference: NUTS | str = "nuts",
+        priors: Priors | None = None,
+        prior: str = "kernel",
+        kernel: Kernel | str = "rbf",
+        landmarks: Any = "kmeans",
+        n_landmarks: int | None = None,
+        bandwidth_scale: float | str = "auto",
+        class_weight: Any = None,
+        standardize: bool = True,
+        random_state: Any = 0,
+    ) -> None:
+        self.inference = inference
+        self.priors = priors
+        self.prior = prior
+        self.kernel = kernel
+        self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
+        self.bandwidth_scale = bandwidth_scale
+        self.class_weight = class_weight
+        self.standardize = standardize
+        self.random_state = random_state

@@ -1,0 +1,311 @@
+"""Standard distribution regression: kernel ridge regression on mean embeddings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from jaxtyping import Float64
+from sklearn.utils.validation import check_is_fitted
+
+from bagwise.bags.bags import Bags, BagStream, as_bags
+from bagwise.bags.grouping import show
+from bagwise.embedding.gram import bag_gram, bag_norms
+from bagwise.embedding.prior import ROUNDING, whitening
+from bagwise.embedding.sums import BagStats, shares_of
+from bagwise.estimators.base import BagRegressor, Embedding, bandwidths
+from bagwise.estimators.explanation import Directions, Witness
+from bagwise.estimators.parameters import choice, flag, generator, number_or, positive
+from bagwise.features.kernels import Kernel, as_kernel
+from bagwise.features.landmarks import sample_points
+from bagwise.features.maps import LandmarkFeatures
+from bagwise.features.scaling import Scaling
+from bagwise.heads.point import MIN_NOISE, Effects, Head, Moments, Response
+from bagwise.heads.task import Task
+from bagwise.inference.ridge import RidgeProblem
+from bagwise.predictions.gaussian import Prediction
+
+# Points on the way from the average bag to another at which the Gaussian level's gradient is taken.
+# It varies as a Gaussian of width s does, and bags lie a few s apart.
+PATH_NODES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class SecondLevel:
+    """Kernel ridge regression between mean embeddings, of which the inner products are known.
+
+    Attributes
+    ----------
+    var : s² of the Gaussian second level, or None for the linear one
+    norms : (n,), ‖μ̂_i‖² of the training bags
+    average : (n,), ⟨m0, μ̂_i⟩ of their average m0
+    dual : (n,);  gamma : (r,), of the fixed effects
+    penalty : that was used;  noise : leave-one-out error
+    """
+
+    var: float | None
+    norms: Float64[np.ndarray, " n"]
+    average: Float64[np.ndarray, " n"]
+    dual: Float64[np.ndarray, " n"]
+    gamma: Float64[np.ndarray, " r"]
+    penalty: float
+    noise: float
+
+    @classmethod
+    def fit(
+        cls, products: Float64[np.ndarray, "n n"], task: Task, model: MeanEmbeddingRidge
+    ) -> SecondLevel:
+        """Fit to the inner products ⟨μ̂_i, μ̂_j⟩, as the model's parameters say."""
+        norms, var = np.diag(products).copy(), None
+        if model.second_level == "gaussian":
+            squared = _squared_distances(products, norms, norms)
+            typical = np.median(squared[np.triu_indices(len(norms), 1)]) or squared.mean() or 1.0
+            var = float(typical) / 2.0 * float(model.second_scale) ** 2
+        gram = _gram(products, norms, norms, var)
+        problem = RidgeProblem.from_gram(gram, task.design, task.labels, task.weights)
+        penalty = number_or("penalty", model.penalty, "loo")
+        penalty = problem.best_penalty() if penalty is None else penalty
+        dual = problem.dual(penalty)
+        noise = max(problem.leave_one_out_mse(penalty), MIN_NOISE)
+        gamma, average = problem.effects_for(gram @ dual), products.mean(axis=0)
+        return cls(var, norms, average, dual, gamma, penalty, noise)
+
+    def moments(
+        self,
+        products: Float64[np.ndarray, "m n"],
+        norms: Float64[np.ndarray, " m"] | None,
+        effects: Float64[np.ndarray, "m r"],
+    ) -> Moments:
+        """Predict bags by their products with the training bags; with s, by their norms too."""
+        gram = _gram(products, norms, self.norms, self.var)
+        return Moments(gram @ self.dual + effects @ self.gamma, 0.0, self.noise)
+
+    def value(self, products: Float64[np.ndarray, "m n"], norms: Float64[np.ndarray, " m"]) -> Any:
+        """Return Σ_i dual_i K(·, μ̂_i) at embeddings with these products and norms, (m,)."""
+        return _gram(products, norms, self.norms, self.var) @ self.dual
+
+    def pull(
+        self, products: Float64[np.ndarray, " n"], norm: float
+    ) -> tuple[Float64[np.ndarray, " n"], float]:
+        """Return c and b of the gradient v = Σ_i c_i μ̂_i + b μ̂, averaged from m0 to a bag's μ̂.
+
+        Of the Gaussian level the gradient at μ is Σ_i a_i K(μ, μ̂_i) (μ̂_i − μ)/s². With
+        μ = m0 + t (μ̂ − m0), one integral for each i is left, and b follows from
+        v·(μ̂ − m0) = value(μ̂) − value(m0), so that contributions add up whatever the nodes.
+        """
+        if self.var is None:
+            return self.dual, 0.0
+        t, share = np.polynomial.legendre.leggauss(PATH_NODES)
+        t, share = 0.5 * (t + 1.0)[:, None], 0.5 * share
+        center = float(self.average.mean())
+        cross = float(products.mean())
+        way = (1.0 - t) * self.average + t * products
+        norms = ((1.0 - t) ** 2 * center + 2.0 * t * (1.0 - t) * cross + t**2 * norm)[:, 0]
+        c = self.dual * (share @ _gram(way, norms, self.norms, self.var)) / self.var
+        ends = np.stack([self.average, products])
+        start, end = self.value(ends, np.array([center, norm]))
+        # Σ c_i (μ̂_i − m0) · (μ̂ − m0)
+        along = c @ (products - self.average) - c.sum() * (cross - center)
+        length = norm - 2.0 * cross + center
+        b = (end - start - along) / length if length > ROUNDING * norm else 0.0
+        return c - (c.sum() + b) / len(c), b
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkRidgeHead:
+    """The second level on embeddings projected on the span of landmarks.
+
+    Attributes
+    ----------
+    weight_map : (d, q), T with T^T k(u,u) T = I, so that T^T μ̂ are orthonormal coordinates
+    train : (n, q), of the training bags
+    """
+
+    weight_map: Float64[np.ndarray, "d q"]
+    train: Float64[np.ndarray, "n q"]
+    second: SecondLevel
+
+    @property
+    def loss(self) -> float:
+        """Leave-one-out error."""
+        return self.second.noise
+
+    def moments(self, stats: BagStats, effects: Effects) -> Moments:
+        """Predict from mean embeddings at the landmarks."""
+        bags = stats.mean @ self.weight_map
+        return self.second.moments(bags @ self.train.T, np.sum(bags**2, axis=1), effects)
+
+    def response(self, stats: BagStats) -> Response:
+        """Return the gradient, averaged between the average bag and this one."""
+        bag, center = stats.mean[0] @ self.weight_map, self.train.mean(axis=0)
+        c, b = self.second.pull(self.train @ bag, float(bag @ bag))
+        slope = self.weight_map @ (c @ self.train + b * bag)
+        level = self.second.value((self.train @ center)[None], np.array([center @ center]))[0]
+        # T^T m0 = center: of all such m0, the one in the span of T
+        m0 = np.linalg.lstsq(self.weight_map.T, center, rcond=None)[0]
+        return Response(slope, m0, float(level), self.second.gamma)
+
+
+class MeanEmbeddingRidge(BagRegressor):
+    """Kernel ridge regression on mean embeddings: the standard approach.
+
+    K_ij = ⟨μ̂_i, μ̂_j⟩ (second_level="linear"), or exp(−‖μ̂_i − μ̂_j‖²/2s²) ("gaussian"), where
+    ⟨μ̂_i, μ̂_j⟩ averages k(x, x') over all pairs of points of the two bags.
+
+    By default the sums are exact, in time that grows with the square of the number of points. For
+    more than some 100,000, n_landmarks projects the embeddings on the span of so many landmarks
+    (Nyström's approximation), in time that grows with the points. Knows nothing of bag sizes; its
+    predictive standard deviation is the leave-one-out error.
+
+    Parameters
+    ----------
+    kernel, standardize, random_state
+        As in :class:`RBFNetworkRegressor`.
+    second_level : "linear" or "gaussian"
+        Kernel between mean embeddings.
+    bandwidth_scale : float
+        Multiple of the median heuristic for k.
+    n_landmarks : int, optional
+        Landmarks, chosen by k-means; None for exact sums.
+    second_scale : float
+        s, as a multiple of the root of the median of ‖μ̂_i − μ̂_j‖²/2.
+    penalty : float or "loo"
+        λ of kernel ridge regression, for standardised labels.
+
+    References
+    ----------
+    Szabó, Sriperumbudur, Póczos, Gretton (2016), Learning theory for distribution regression.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 50)
+    >>> bags = [rng.normal(0, scale, (30, 1)) for scale in y]
+    >>> model = MeanEmbeddingRidge(second_level="gaussian").fit(bags, y)
+    >>> model.predict([rng.normal(0, 1.5, (1000, 1))]).round(1)
+    array([1.5])
+    """
+
+    tuning_metric: ClassVar[str] = "mse"
+    landmarks: Any = "kmeans"
+
+    def __init__(
+        self,
+        *,
+        kernel: Kernel | str = "rbf",
+        second_level: str = "linear",
+        bandwidth_scale: float = 1.0,
+        n_landmarks: int | None = None,
+        second_scale: float = 1.0,
+        penalty: float | str = "loo",
+        standardize: bool = True,
+        random_state: Any = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.second_level = second_level
+        self.bandwidth_scale = bandwidth_scale
+        self.n_landmarks = n_landmarks
+        self.second_scale = second_scale
+        self.penalty = penalty
+        self.standardize = standardize
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to bags X and labels y (n_bags,); sample_weight as in the other regressors."""
+        if self.n_landmarks is not None:
+            return super().fit(X, y, sample_weight)
+        bags = as_bags(X)
+        if isinstance(bags, BagStream):
+            bags.refuse("exact sums need all points")  # now, and not after a pass over the file
+        task = Task.of(bags, y, sample_weight)
+        self._check_parameters()
+        standardize = flag("standardize", self.standardize)
+        sample = sample_points(bags, generator(self.random_state))
+        scaling = Scaling.fit(bags, standardize=standardize, sample=sample)
+        kernel = as_kernel(self.kernel)
+        (bandwidth,) = bandwidths(kernel, scaling(sample), self.bandwidth_scale)
+        self.kernel_ = kernel if bandwidth is None else kernel.with_bandwidth(bandwidth)
+        self.scaling_, self.bags_ = scaling, bags
+        products = bag_gram(self.kernel_, self.scaling_, bags, bags)
+        self.head_ = SecondLevel.fit(products, task, self)
+        self.effects_ = task.effects
+        self.label_center_, self.label_scale_ = task.center, task.scale
+        self._keep_columns(bags)
+        for name in ("landmarks_", "features_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        self.bandwidth_ = self.kernel_.bandwidth
+        return self
+
+    def _check_parameters(self) -> None:
+        choice("second_level", self.second_level, ("linear", "gaussian"))
+        number_or("penalty", self.penalty, "loo")
+        positive("bandwidth_scale", self.bandwidth_scale)
+        positive("second_scale", self.second_scale)
+
+    def _fit_head(self, embedding: Embedding, task: Task) -> Head:
+        weight_map = whitening(embedding.features.weight_gram())
+        train = embedding.stats.mean @ weight_map
+        second = SecondLevel.fit(train @ train.T, task, self)
+        return LandmarkRidgeHead(weight_map, train, second)
+
+    def has_shared_features(self) -> bool:
+        """Whether features can be shared between candidates: if there are landmarks."""
+        return self.n_landmarks is not None
+
+    @property
+    def penalty_(self) -> float:
+        """Penalty λ that was used, for standardised labels."""
+        return getattr(self.head_, "second", self.head_).penalty
+
+    def predict_dist(self, X: Any) -> Prediction:
+        """Return the predictive distribution of the labels of bags X."""
+        check_is_fitted(self)
+        if isinstance(self.head_, LandmarkRidgeHead):
+            return super().predict_dist(X)
+        bags = self._check_bags(X)
+        products = bag_gram(self.kernel_, self.scaling_, bags, self.bags_)
+        linear = self.head_.var is None  # which needs no norms
+        norms = None if linear else bag_norms(self.kernel_, self.scaling_, bags)
+        effects = self.effects_.design(bags.covariates, bags.n_bags)
+        moments = self.head_.moments(products, norms, effects)
+        return self._prediction(moments, bags.effective_sizes, bags)
+
+    def _respond(self, bags: Bags) -> tuple[Witness, Directions, float, Float64[np.ndarray, " r"]]:
+        """Return the same of exact sums: the features are all points, the directions all bags."""
+        if isinstance(self.head_, LandmarkRidgeHead):
+            return super()._respond(bags)
+        head, unit = self.head_, self.label_scale_
+        products = bag_gram(self.kernel_, self.scaling_, bags, self.bags_)[0]
+        norm = float(bag_norms(self.kernel_, self.scaling_, bags)[0])
+        c, b = head.pull(products, norm)
+        per_point = np.repeat(c, self.bags_.sizes) * shares_of(self.bags_)
+        slope = unit * np.concatenate([per_point, b * shares_of(bags)])
+        points = np.concatenate([self.bags_.points, bags.points])
+        features = LandmarkFeatures(self.kernel_, self.scaling_, self.scaling_(points))
+        offset = unit * (c @ head.average + b * products.mean())
+        values = unit * np.append(c * (products - head.average), b * (norm - products.mean()))
+        names = [f"training bag {show(name)}" for name in self.bags_.ids]
+        directions = Directions(values, (*names, "the bag itself"), None)
+        level = head.value(head.average[None], np.array([head.average.mean()]))[0]
+        return Witness(features, slope, float(offset)), directions, float(level), head.gamma
+
+
+def _gram(
+    products: Float64[np.ndarray, "n m"],
+    left: Float64[np.ndarray, " n"] | None,
+    right: Float64[np.ndarray, " m"],
+    var: float | None,
+) -> Float64[np.ndarray, "n m"]:
+    """Return the second level's kernel."""
+    if var is None or left is None:
+        return products
+    return np.exp(-_squared_distances(products, left, right) / (2.0 * var))
+
+
+def _squared_distances(
+    gram: Float64[np.ndarray, "n m"],
+    left: Float64[np.ndarray, " n"],
+    right: Float64[np.ndarray, " m"],
+) -> Float64[np.ndarray, "n m"]:
+    return np.maximum(left[:, None] + right - 2.0 * gram, 0.0)

@@ -1,0 +1,134 @@
+"""Posterior model: what regressors and classifiers share that integrate over the weights."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from jaxtyping import Float64
+
+from bagwise.bags.bags import Bags
+from bagwise.estimators.base import BagEstimator, Embedding
+from bagwise.estimators.parameters import generator, wrong
+from bagwise.heads.point import Head, ShrinkageHead
+from bagwise.heads.posterior import PosteriorHead
+from bagwise.heads.task import Task
+from bagwise.inference.diagnostics import Diagnostics, diagnose, warn_if_bad
+from bagwise.inference.priors import Priors
+from bagwise.inference.settings import NUTS
+
+
+class PosteriorModel(BagEstimator):
+    """Goes from the point estimate of the weights to their posterior, and shows its draws.
+
+    Attributes
+    ----------
+    draws_ : dict of arrays (chains, draws, ...) in the label's units: ``weights`` α, ``intercept``,
+        ``covariate_weights``, ``noise_sd`` σ, ``prior_scale`` η, ``weight_sd`` ρ (for standardised
+        labels), as far as the model has them
+    diagnostics_ : Diagnostics of NUTS, else None
+    """
+
+    inference: NUTS | str
+    priors: Priors | None
+    head_: Any
+
+    def _check_parameters(self) -> None:
+        self._checked_inference()
+        self._checked_priors()
+
+    def _finish_head(self, embedding: Embedding, head: Head, task: Task) -> Head:
+        assert isinstance(head, ShrinkageHead)
+        return PosteriorHead.fit(
+            head,
+            embedding.stats,
+            task,
+            inference=self._checked_inference(),
+            priors=self._checked_priors(),
+            rng=generator(self.random_state),
+        )
+
+    def _keep(self, bags: Bags, task: Task, embedding: Embedding, head: Head) -> Self:
+        super()._keep(bags, task, embedding, head)
+        self.draws_ = self._draws()
+        self.diagnostics_: Diagnostics | None = None
+        trajectories = self.head_.draws.trajectories
+        if trajectories is not None:
+            self.diagnostics_ = diagnose(self.draws_, trajectories)
+            warn_if_bad(self.diagnostics_)
+        return self
+
+    def _checked_inference(self) -> NUTS | str:
+        if isinstance(self.inference, NUTS):
+            return self.inference
+        if not isinstance(self.inference, str) or self.inference not in ("nuts", "laplace", "map"):
+            raise wrong(
+                "inference", self.inference, '"nuts", "laplace", "map" or bagwise.inference.NUTS()'
+            )
+        return NUTS() if self.inference == "nuts" else self.inference
+
+    def _checked_priors(self) -> Priors:
+        if self.priors is not None and not isinstance(self.priors, Priors):
+            raise wrong("priors", self.priors, "bagwise.inference.Priors(...) or None")
+        return Priors() if self.priors is None else self.priors
+
+    def _draws(self) -> dict[str, np.ndarray]:
+        """Bring the draws to the units of the label."""
+        draws, start, unit = self.head_.draws, self.head_.start, self.label_scale_
+        raw = draws.gamma @ self.effects_.mixing.T
+        slopes = raw[:, :, 1:] / self.effects_.scale
+        constant = raw[:, :, 0] - slopes @ self.effects_.center
+        shown = {
+            "weights": draws.w @ start.basis.weight_map.T * unit,
+            "intercept": self.label_center_ + unit * constant,
+        }
+        if slopes.shape[2]:
+            shown["covariate_weights"] = unit * slopes
+        if "noise" in draws.scales:
+            shown["noise_sd"] = unit * draws.scales["noise"]
+        if "prior_scale" in draws.scales:
+            shown["prior_scale"] = draws.scales["prior_scale"]
+        return shown | {"weight_sd": draws.scales["weight_var"]}
+
+    def to_arviz(self) -> Any:
+        """Return the draws as ArviZ's InferenceData (needs ``pip install bagwise[arviz]``)."""
+        from bagwise.inference.arviz_export import to_arviz
+
+        return to_arviz(self.draws_, self.head_.draws.trajectories)
+
+    @property
+    def weights_(self) -> Float64[np.ndarray, " s"]:
+        """Posterior mean of the weights α of the function f, in units of the label."""
+        return self.draws_["weights"].mean(axis=(0, 1))
+
+    @property
+    def intercept_(self) -> float:
+        """Posterior mean of the label of the average bag, at covariates zero."""
+        return float(self.draws_["intercept"].mean())
+
+    @property
+    def covariate_weights_(self) -> Float64[np.ndarray, " c"]:
+        """Posterior mean of the change of the label per unit of each covariate."""
+        if "covariate_weights" not in self.draws_:
+            return np.zeros(0)
+        return self.draws_["covariate_weights"].mean(axis=(0, 1))
+
+    @property
+    def noise_var_(self) -> float:
+        """Posterior mean of the noise variance σ², in squared units of the label."""
+        return self.head_.noise_var * self.label_scale_**2
+
+    @property
+    def prior_scale_(self) -> float:
+        """Posterior mean of the prior scale η."""
+        return float(self.head_.draws.scale("prior_scale", 1.0).mean())
+
+    @property
+    def weight_var_(self) -> float:
+        """Posterior mean of the weight variance ρ², for standardised labels."""
+        return float(np.mean(self.draws_["weight_sd"] ** 2))
+
+    @property
+    def length_scale_(self) -> float | None:
+        """Length ℓ of the convolved prior, in standardised features; None for prior="kernel"."""
+        return self.head_.start.length

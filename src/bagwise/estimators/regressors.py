@@ -1,0 +1,351 @@
+"""The regressors: each picks a prior, a head and an inference, and has no mathematics of its own.
+
+                                weights: point estimate         weights: posterior
+embedding: point                RBFNetworkRegressor             BayesianLinearRegressor
+embedding: shrunk point         FrequentistShrinkageRegressor
+embedding: posterior            ShrinkageRegressor              BDRRegressor
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from bagwise.embedding.prior import KernelPrior, with_floor
+from bagwise.estimators.base import BagRegressor, Embedding
+from bagwise.estimators.parameters import number_or
+from bagwise.estimators.posterior_model import PosteriorModel
+from bagwise.estimators.shrinkage_model import COVARIANCE_FLOOR, ShrinkageModel, within_cov_of
+from bagwise.features.kernels import Kernel
+from bagwise.heads.point import Head, LinearHead, ShrunkMeanHead
+from bagwise.heads.task import Task
+from bagwise.inference.priors import Priors
+from bagwise.inference.settings import NUTS
+
+
+class RBFNetworkRegressor(BagRegressor):
+    """Ridge regression on the mean embedding: the RBF network.
+
+    ŷ_i = β·μ̂_i + c_i·γ + b, minimising Σ_i (y_i − ŷ_i)² + λ‖β‖²
+
+    Averages the points of each bag and forgets how many there were. Its predictive standard
+    deviation is the leave-one-out error, the same for all bags.
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+        "rbf", "matern12", "matern32", "matern52", "linear", or one of these after "additive-"; or a
+        kernel of :mod:`bagwise.features.kernels`, whose bandwidth, if it has one, is then kept.
+    landmarks : "kmeans", "random", "fourier" or array (d, n_features)
+        How landmarks are chosen; "fourier" takes random Fourier features in their place.
+    n_landmarks : int, optional
+        By default 60, or the number of distinct points if that is smaller.
+    bandwidth_scale : float or "auto"
+        Multiple of the median heuristic; "auto" chooses from 0.5, 1, 2, 4 by the loss of the fit.
+    penalty : float, "loo" or "validation"
+        λ, for standardised labels: given, of the least leave-one-out error, or of the least error
+        on a fifth of the bags held out at random.
+    standardize : bool
+        Whether to bring all features to unit variance first.
+    random_state : int, numpy Generator or RandomState
+        Seed of everything random; the default gives the same fit every time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 50)
+    >>> bags = [rng.normal(0, scale, (30, 1)) for scale in y]
+    >>> RBFNetworkRegressor().fit(bags, y).predict([rng.normal(0, 1.5, (1000, 1))]).round(1)
+    array([1.6])
+    """
+
+    tuning_metric: ClassVar[str] = "mse"
+
+    def __init__(
+        self,
+        *,
+        kernel: Kernel | str = "rbf",
+        landmarks: Any = "kmeans",
+        n_landmarks: int | None = None,
+        bandwidth_scale: float | str = "auto",
+        penalty: float | str = "loo",
+        standardize: bool = True,
+        random_state: Any = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
+        self.bandwidth_scale = bandwidth_scale
+        self.penalty = penalty
+        self.standardize = standardize
+        self.random_state = random_state
+
+    def _fit_head(self, embedding: Embedding, task: Task) -> Head:
+        penalty = number_or("penalty", self.penalty, "loo", "validation")
+        if penalty is None and self.penalty == "validation":
+            return LinearHead.ridge_by_validation(embedding.stats.mean, task)
+        return LinearHead.ridge(embedding.stats.mean, task, penalty)
+
+    @property
+    def penalty_(self) -> float:
+        """Penalty λ that was used, for standardised labels."""
+        return self.head_.penalty
+
+
+class BayesianLinearRegressor(BagRegressor):
+    """Bayesian linear regression on the mean embedding (BLR).
+
+    y_i ~ N(β·μ̂_i + c_i·γ + b, σ²),  β ~ N(0, ρ²I)
+
+    Knows how unsure the weights are, but takes the average of each bag's points for the truth: it
+    is no less sure of a bag of 5 points than of one of 5,000.
+
+    Parameters
+    ----------
+    kernel, landmarks, n_landmarks, bandwidth_scale, standardize, random_state
+        As in :class:`RBFNetworkRegressor`.
+    weight_var : float or "evidence"
+        ρ², for standardised labels: given, or that of the largest evidence. σ² always maximises it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 50)
+    >>> model = BayesianLinearRegressor().fit([rng.normal(0, s, (30, 1)) for s in y], y)
+    >>> parts = model.predict_dist([rng.normal(0, 1.5, (5, 1))]).parts
+    >>> parts.bag, bool(parts.weights > 0)
+    (array([0.]), True)
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: Kernel | str = "rbf",
+        landmarks: Any = "kmeans",
+        n_landmarks: int | None = None,
+        bandwidth_scale: float | str = "auto",
+        weight_var: float | str = "evidence",
+        standardize: bool = True,
+        random_state: Any = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
+        self.bandwidth_scale = bandwidth_scale
+        self.weight_var = weight_var
+        self.standardize = standardize
+        self.random_state = random_state
+
+    def _fit_head(self, embedding: Embedding, task: Task) -> Head:
+        weight_var = number_or("weight_var", self.weight_var, "evidence")
+        return LinearHead.bayesian(embedding.stats.mean, task, weight_var)
+
+    @property
+    def noise_var_(self) -> float:
+        """Noise variance σ², in squared units of the label."""
+        return self.head_.noise_var * self.label_scale_**2
+
+    @property
+    def weight_var_(self) -> float:
+        """Weight variance ρ² that was used, for standardised labels."""
+        return self.head_.noise_var / self.head_.penalty
+
+
+class FrequentistShrinkageRegressor(BagRegressor):
+    """Ridge regression on the shrunk mean embedding (freq-shrinkage).
+
+    ŷ_i = β·M_i + c_i·γ + b, with M_i the posterior mean of the embedding given the bag's N_i points
+
+    Small bags are pulled towards the average bag, as they should be, but are given the same
+    standard deviation as the others: the leave-one-out error.
+
+    Parameters
+    ----------
+    kernel, landmarks, n_landmarks, bandwidth_scale, standardize, random_state
+        As in :class:`RBFNetworkRegressor`.
+    penalty : float or "loo"
+        λ, for standardised labels.
+    prior_scale : float or "loo"
+        η: the smaller, the more bags are shrunk.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 50)
+    >>> bags = [rng.normal(0, s, (n, 1)) for s, n in zip(y, [5, 50] * 25)]
+    >>> model = FrequentistShrinkageRegressor().fit(bags, y)
+    >>> model.predict([[[0.0]]]).round(1)  # one point: hardly away from the average label
+    array([1.5])
+    """
+
+    needs_covariance: ClassVar[bool] = True
+    tuning_metric: ClassVar[str] = "mse"
+
+    def __init__(
+        self,
+        *,
+        kernel: Kernel | str = "rbf",
+        landmarks: Any = "kmeans",
+        n_landmarks: int | None = None,
+        bandwidth_scale: float | str = "auto",
+        penalty: float | str = "loo",
+        prior_scale: float | str = "loo",
+        standardize: bool = True,
+        random_state: Any = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
+        self.bandwidth_scale = bandwidth_scale
+        self.penalty = penalty
+        self.prior_scale = prior_scale
+        self.standardize = standardize
+        self.random_state = random_state
+
+    def _fit_head(self, embedding: Embedding, task: Task) -> Head:
+        within_cov = within_cov_of(embedding.stats)
+        return ShrunkMeanHead.fit(
+            KernelPrior(embedding.features, embedding.stats, COVARIANCE_FLOOR),
+            with_floor(within_cov, COVARIANCE_FLOOR),
+            embedding.stats,
+            task,
+            penalty=number_or("penalty", self.penalty, "loo"),
+            prior_scale=number_or("prior_scale", self.prior_scale, "loo"),
+        )
+
+    @property
+    def penalty_(self) -> float:
+        """Penalty λ that was used, for standardised labels."""
+        return self.head_.linear.penalty
+
+    @property
+    def prior_scale_(self) -> float:
+        """Prior scale η that was used."""
+        return self.head_.prior_scale
+
+
+class ShrinkageRegressor(ShrinkageModel, BagRegressor):
+    """Regression on the posterior of each bag's embedding (shrinkage, shrinkageC).
+
+    y_i ~ N(α·M_i + c_i·γ + b, α^T C_i α + σ²),  α ~ N(0, ρ²K_z^-1)
+
+    M_i and C_i are the posterior mean and covariance of bag i's embedding given its N_i points: a
+    bag of 5 points gets a wider answer than one of 5,000, nearer the average. The weights α and the
+    scales σ², η (and ℓ, for the convolved prior) maximise the posterior density.
+
+    Parameters
+    ----------
+    prior : "kernel" or "convolved"
+        Prior covariance of the embedding: the kernel itself, or the RBF kernel convolved with
+        itself under a Gaussian measure of learnt width ℓ around the average point.
+    kernel, landmarks, n_landmarks, bandwidth_scale, standardize, random_state
+        As in :class:`RBFNetworkRegressor`; "auto" goes by the evidence.
+    function_landmarks : array (s, n_features), optional
+        Landmarks z of the function f = Σ_l α_l k(·, z_l); by default those of the embedding.
+    weight_var : float or "evidence"
+        ρ², for standardised labels: given, or that of the largest (Laplace) evidence.
+    covariance_floor : float
+        Added to the diagonal of the covariance within bags, as a share of its average.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 60)
+    >>> bags = [rng.normal(0, s, (n, 1)) for s, n in zip(y, [5, 50] * 30)]
+    >>> model = ShrinkageRegressor().fit(bags, y)
+    >>> small, large = model.predict_dist([bags[1][:5], bags[1]]).std
+    >>> bool(small > large)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        prior: str = "kernel",
+        kernel: Kernel | str = "rbf",
+        landmarks: Any = "kmeans",
+        n_landmarks: int | None = None,
+        function_landmarks: Any = None,
+        bandwidth_scale: float | str = "auto",
+        weight_var: float | str = "evidence",
+        covariance_floor: float = COVARIANCE_FLOOR,
+        standardize: bool = True,
+        random_state: Any = 0,
+    ) -> None:
+        self.prior = prior
+        self.kernel = kernel
+        self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
+        self.function_landmarks = function_landmarks
+        self.bandwidth_scale = bandwidth_scale
+        self.weight_var = weight_var
+        self.covariance_floor = covariance_floor
+        self.standardize = standardize
+        self.random_state = random_state
+
+
+class BDRRegressor(PosteriorModel, ShrinkageModel, BagRegressor):
+    """Bayesian distribution regression: posteriors of the embedding and of the weights (BDR).
+
+    y_i ~ N(α·M_i + c_i·γ + b, α^T C_i α + σ²),  α ~ N(0, ρ²K^-1),  half-normal σ, ρ, η
+
+    The model of :class:`ShrinkageRegressor` with everything unknown sampled, so that predictions
+    know both how well the points pin down the bag and how well the bags pin down the regression.
+    Predictions are mixtures over the draws.
+
+    Parameters
+    ----------
+    inference : "nuts", "laplace", "map" or NUTS
+        How the posterior is found: sampled by NUTS with 4 chains of 1,000 draws (settings:
+        ``bagwise.inference.NUTS(draws=2000, progress=False)``); a Gaussian around its mode, in
+        about a second; or the mode alone, which leaves out the uncertainty of the weights. The mode
+        is that of the scales with the weights integrated out, then of the weights.
+    priors : bagwise.inference.Priors, optional
+        Scales of the priors, for labels of unit standard deviation.
+    prior, covariance_floor
+        As in :class:`ShrinkageRegressor`. The length ℓ of prior="convolved" is not sampled, but
+        taken at its mode.
+    kernel, landmarks, n_landmarks, bandwidth_scale, standardize
+        As in :class:`RBFNetworkRegressor`; "auto" goes by the evidence.
+    random_state : int, numpy Generator or RandomState
+        Seed of everything random, the draws included.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 60)
+    >>> bags = [rng.normal(0, s, (n, 1)) for s, n in zip(y, [5, 50] * 30)]
+    >>> model = BDRRegressor(inference="laplace").fit(bags, y)
+    >>> parts = model.predict_dist([bags[1][:5], bags[1]]).parts
+    >>> bool(parts.bag[0] > parts.bag[1]), bool((parts.weights > 0).all())
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        *,
+        inference: NUTS | str = "nuts",
+        priors: Priors | None = None,
+        prior: str = "kernel",
+        kernel: Kernel | str = "rbf",
+        landmarks: Any = "kmeans",
+        n_landmarks: int | None = None,
+        bandwidth_scale: float | str = "auto",
+        covariance_floor: float = COVARIANCE_FLOOR,
+        standardize: bool = True,
+        random_state: Any = 0,
+    ) -> None:
+        self.inference = inference
+        self.priors = priors
+        self.prior = prior
+        self.kernel = kernel
+        self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
+        self.bandwidth_scale = bandwidth_scale
+        self.covariance_floor = covariance_floor
+        self.standardize = standardize
+        self.random_state = random_state

@@ -1,0 +1,200 @@
+"""Header: what a saved model says about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+import bagwise
+from bagwise.estimators.base import BagEstimator
+from bagwise.estimators.saving.container import FORMAT_VERSION, Container, is_deep
+from bagwise.estimators.saving.fields import unfit
+from bagwise.estimators.saving.models import parts_of
+from bagwise.estimators.saving.values import is_generator
+from bagwise.exceptions import SavedModelError
+
+# Libraries whose versions are noted, as another one may change the last bits of a prediction.
+LIBRARIES = ("numpy", "scipy", "scikit-learn")
+
+# Nesting that a schema or a summary may have.
+MAX_DEPTH = 20
+
+QUARTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Header:
+    """What a saved model says about itself.
+
+    Attributes
+    ----------
+    estimator : name of its class;  parameters : of its constructor, as JSON
+    n_features, feature_names, n_covariates, covariate_names : columns of the bags it was fitted to
+    classes : of a classifier, else None
+    schema : as it was given to :func:`bagwise.save`, or None
+    summary : of the training bags: what the model knows of them, and what was given
+    notes : what was not saved, in words
+    versions : of bagwise and of the libraries, when it was saved
+    saved : time in UTC, ISO 8601;  format_version : of the file
+    checksum : SHA-256;  n_bytes : of the whole file
+    """
+
+    estimator: str
+    parameters: dict[str, Any]
+    n_features: int
+    feature_names: list[str] | None
+    n_covariates: int
+    covariate_names: list[str] | None
+    classes: list[Any] | None
+    schema: dict[str, Any] | None
+    summary: dict[str, Any]
+    notes: list[str]
+    versions: dict[str, str]
+    saved: str
+    format_version: int
+    checksum: str
+    n_bytes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the header as JSON."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, container: Container) -> Header:
+        """Check what a file says about itself."""
+        found = container.header
+        if found.keys() != {"format", "version", "sha256", *_OWN}:
+            raise unfit("header", f"of {sorted(found)!r:.200}", ", ".join(_OWN))
+        estimator, parameters, columns, learnt = parts_of(found["model"])
+        classes = learnt.get("classes")
+        return cls(
+            estimator=estimator.__name__,
+            parameters=parameters,
+            n_features=_of_type(columns.get("n_features"), int, "n_features"),
+            feature_names=_strings(columns.get("feature_names"), "feature_names"),
+            n_covariates=_of_type(columns.get("n_covariates"), int, "n_covariates"),
+            covariate_names=_strings(columns.get("covariate_names"), "covariate_names"),
+            classes=_of_type(classes.get("labels"), list, "classes") if _is_dict(classes) else None,
+            schema=None if found["schema"] is None else _of_type(found["schema"], dict, "schema"),
+            summary=_of_type(found["summary"], dict, "summary"),
+            notes=_strings(_of_type(found["notes"], list, "notes"), "notes") or [],
+            versions=_texts(found["versions"]),
+            saved=_of_type(found["saved"], str, "time of saving"),
+            format_version=FORMAT_VERSION,
+            checksum=container.digest,
+            n_bytes=len(container.raw),
+        )
+
+
+_OWN = ("saved", "versions", "model", "schema", "summary", "notes")
+
+
+def describe(
+    model: BagEstimator, tree: dict[str, Any], schema: Any, summary: Any
+) -> dict[str, Any]:
+    """Return the header of a model that is to be saved, as JSON."""
+    notes = []
+    if is_generator(model.random_state):
+        kind = type(model.random_state).__name__
+        notes.append(
+            f"random_state was a {kind}, which is not saved; the loaded model has None, and draws "
+            "a new seed if it is fitted again"
+        )
+    return {
+        "saved": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": _versions(),
+        "model": tree,
+        "schema": None if schema is None else plain(schema, "schema"),
+        "summary": known_summary(model) | plain({} if summary is None else summary, "summary"),
+        "notes": notes,
+    }
+
+
+def known_summary(model: Any) -> dict[str, Any]:
+    """Return what a model knows of the bags it was fitted to."""
+    found: dict[str, Any] = {}
+    if hasattr(model, "classes_"):
+        found["classes"] = [str(label) for label in model.classes_.tolist()]
+    else:
+        found |= {"label_mean": model.label_center_, "label_sd": model.label_scale_}
+    if hasattr(model.head_, "train"):
+        found["n_bags"] = len(model.head_.train)
+    elif hasattr(model, "bags_"):
+        sizes = np.quantile(model.bags_.sizes, QUARTILES).tolist()
+        found |= {"n_bags": model.bags_.n_bags, "n_points": model.bags_.n_points}
+        found["size_quartiles"] = sizes
+    return found
+
+
+def plain(data: Any, name: str, depth: int = 0) -> Any:
+    """Return data as JSON: numbers of NumPy as those of Python, tuples and arrays as lists.
+
+    Examples
+    --------
+    >>> plain({"a": np.float64(0.5), "b": (1, None)}, "summary")
+    {'a': 0.5, 'b': [1, None]}
+    """
+    if depth > MAX_DEPTH:
+        raise _not_json(name, "nested too deeply")
+    if isinstance(data, Mapping):
+        if not all(isinstance(key, str) for key in data):
+            raise _not_json(name, "a dict with keys that are no strings")
+        return {str(key): plain(x, f"{name}.{key}", depth + 1) for key, x in data.items()}
+    if depth == 0:
+        raise _not_json(name, f"a {type(data).__name__}")
+    if isinstance(data, np.ndarray | np.generic):
+        data = data.tolist()
+    if isinstance(data, list | tuple):
+        return [plain(x, name, depth + 1) for x in data]
+    if data is None or isinstance(data, bool | int | str):
+        return data
+    if isinstance(data, float) and np.isfinite(data):
+        return data
+    raise _not_json(name, f"{data!r:.80}")
+
+
+def _not_json(name: str, found: str) -> SavedModelError:
+    return SavedModelError.because(
+        f"{name} is or holds {found}",
+        "a dict of strings, finite numbers, True, False, None, lists and dicts",
+        "Convert or leave out what is something else.",
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {"bagwise": bagwise.__version__}
+    for library in LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:  # pragma: no cover  (a copy without its metadata)
+            found[library] = "unknown"
+    return found
+
+
+def _is_dict(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _of_type(value: Any, kind: type, name: str) -> Any:
+    if type(value) is not kind or is_deep(value, MAX_DEPTH + 1):
+        raise unfit(name, f"{value!r:.60}", f"a {kind.__name__} that is not nested too deeply")
+    return value
+
+
+def _strings(value: Any, name: str) -> list[str] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+        raise unfit(name, f"{value!r:.60}", "strings")
+    return value
+
+
+def _texts(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(part, str) for part in value.values()):
+        raise unfit("versions", f"{value!r:.60}", "strings by library")
+    return value

@@ -1,1 +1,0 @@
-"""Experiments: the demo, the benchmarks, calibration, and the paper reproduced."""

@@ -1,0 +1,1 @@
+"""Points to features: kernels, scaling, landmarks, random Fourier features."""

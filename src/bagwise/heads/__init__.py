@@ -1,0 +1,1 @@
+"""Heads: fitted regressions from the posterior of an embedding to a label."""

@@ -1,0 +1,1 @@
+"""To look at: pictures and the report."""

@@ -1,0 +1,191 @@
+"""Pictures of bags as points: a map of their mean embeddings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float64
+from matplotlib.collections import PathCollection
+from matplotlib.lines import Line2D
+
+from bagwise.bags.bags import Bags, as_bags
+from bagwise.embedding.gram import bag_gram
+from bagwise.embedding.prior import whitening
+from bagwise.embedding.sums import BagStats, summarise
+from bagwise.exceptions import InvalidLabelsError
+from bagwise.heads.point import ShrinkageHead, ShrunkMeanHead, distinct_sizes
+from bagwise.heads.posterior import PosteriorHead
+from bagwise.inspection.plots.style import BLUE, ORANGE, axes_or_new, journal
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Areas of the markers of the smallest and the largest bag, in points squared.
+AREAS = (8.0, 90.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """Places (n, 2) of bags on the plane of the most variance, and the shares of it (2,)."""
+
+    places: np.ndarray
+    shares: np.ndarray
+
+
+@journal
+def embedding_map(model: Any, bags: Any, y: Any = None, *, ax: Axes | None = None) -> Axes:
+    """Draw bags as points: the first two principal components of their mean embeddings.
+
+    Models that shrink the embedding of small bags towards the average are drawn with it shrunk.
+
+    Parameters
+    ----------
+    model : fitted estimator;  bags : as in ``predict``
+    y : (n,) labels, numbers or classes, which are the colours; by default the predictions
+    ax : Axes to draw on; by default new ones
+    """
+    bags = model._check_bags(as_bags(bags))
+    colors = _predicted(model, bags) if y is None else np.asarray(y)
+    if colors.shape != (bags.n_bags,):
+        raise InvalidLabelsError.because(
+            f"y has shape {colors.shape}", f"({bags.n_bags},), one label per bag", "Give those."
+        )
+    flat = project(embeddings_of(model, bags))
+    ax = axes_or_new(ax, 4.8, 3.7)
+    areas = _areas(bags.sizes)
+    options: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.4, "alpha": 0.85}
+    order = np.argsort(-bags.sizes, kind="stable")  # small bags on top of large ones
+    if colors.dtype.kind in "fiu" and len(np.unique(colors)) > 2:
+        drawn = ax.scatter(
+            flat.places[order, 0],
+            flat.places[order, 1],
+            s=areas[order],
+            c=colors[order],
+            cmap="viridis",
+            **options,
+        )
+        bar = ax.figure.colorbar(drawn, ax=ax, shrink=0.9)
+        bar.set_label(_meaning(model, y))
+    else:
+        _classes(ax, flat, colors, areas, order, options)
+    ax.set(xticks=[], yticks=[])
+    ax.set_xlabel(f"component 1 ({flat.shares[0]:.0%} of the variance)")
+    ax.set_ylabel(f"component 2 ({flat.shares[1]:.0%})")
+    _size_legend(ax, bags.sizes)
+    return ax
+
+
+def embeddings_of(model: Any, bags: Bags) -> Float64[np.ndarray, "n q"]:
+    """Return orthonormal coordinates of the mean embeddings, shrunk if the model shrinks them."""
+    features = getattr(model, "features_", None)
+    if features is None:  # exact sums: any coordinates with the right inner products
+        gram = bag_gram(model.kernel_, model.scaling_, bags, bags)
+        values, vectors = np.linalg.eigh(gram)
+        return vectors * np.sqrt(np.maximum(values, 0.0))
+    stats = summarise(bags, features, covariance=False)
+    head = model.head_
+    if isinstance(head, ShrunkMeanHead):
+        return _shrunk(head.family.basis, head.family.prior_mean, head.prior_scale, stats)
+    start = head.start if isinstance(head, PosteriorHead) else head
+    if isinstance(start, ShrinkageHead) and start.shrinks:
+        return _shrunk(start.basis, start.prior_mean, model.prior_scale_, stats)
+    return stats.mean @ whitening(features.weight_gram())
+
+
+def project(embeddings: Float64[np.ndarray, "n q"]) -> Map:
+    """Return the first two principal components.
+
+    Examples
+    --------
+    >>> project(np.array([[0.0, 0.0], [2.0, 0.0]])).shares
+    array([1., 0.])
+    """
+    gaps = embeddings - embeddings.mean(axis=0)
+    left, values, _ = np.linalg.svd(gaps, full_matrices=False)
+    places, shares = np.zeros((len(gaps), 2)), np.zeros(2)
+    count = min(2, len(values))
+    places[:, :count] = left[:, :count] * values[:count]
+    total = float(np.sum(values**2))
+    shares[:count] = values[:count] ** 2 / total if total > 0 else 0.0
+    return Map(places, shares)
+
+
+def _shrunk(
+    basis: Any, prior_mean: np.ndarray, prior_scale: float, stats: BagStats
+) -> Float64[np.ndarray, "n q"]:
+    """Return H^T diag(ηN/(1 + ηλN)) t_i: the mean of f over bag i is its product with f."""
+    t = basis.project(stats.mean, prior_mean)
+    sizes, size_of = distinct_sizes(stats.sizes, shrinks=True)
+    gain = prior_scale * sizes[:, None] * basis.slack(sizes, prior_scale)
+    return (t * gain[size_of]) @ basis.mean_map
+
+
+def _predicted(model: Any, bags: Bags) -> np.ndarray:
+    prediction = model.predict_dist(bags)
+    return np.asarray(getattr(prediction, "probability", getattr(prediction, "mean", None)))
+
+
+def _meaning(model: Any, y: Any) -> str:
+    if y is not None:
+        return "label"
+    classes = getattr(model, "classes_", None)
+    return "predicted label" if classes is None else f"probability of {classes[1]}"
+
+
+def _classes(
+    ax: Axes,
+    flat: Map,
+    labels: np.ndarray,
+    areas: np.ndarray,
+    order: np.ndarray,
+    options: dict[str, Any],
+) -> None:
+    """Draw classes as colours and shapes."""
+    for label, color, marker in zip(np.unique(labels), (BLUE, ORANGE), "os", strict=False):
+        rows = order[labels[order] == label]
+        ax.scatter(
+            flat.places[rows, 0],
+            flat.places[rows, 1],
+            s=areas[rows],
+            color=color,
+            marker=marker,
+            label=label,
+            **options,
+        )
+
+
+def _areas(sizes: np.ndarray) -> np.ndarray:
+    """Return areas of markers, linear in the logarithm of the size."""
+    logs = np.log(sizes)
+    low, high = logs.min(), logs.max()
+    if low == high:
+        return np.full(len(sizes), 24.0)
+    return AREAS[0] + (AREAS[1] - AREAS[0]) * (logs - low) / (high - low)
+
+
+def _size_legend(ax: Axes, sizes: np.ndarray) -> None:
+    """Explain the areas, beside the classes if there are any."""
+    handles, labels = ax.get_legend_handles_labels()
+    shown = np.unique(np.quantile(sizes, (0.0, 0.5, 1.0), method="inverted_cdf"))
+    if len(shown) > 1:
+        for size, area in zip(shown, _areas(shown), strict=True):
+            side = float(np.sqrt(area))
+            handles.append(Line2D([], [], marker="o", ls="", color="0.55", markersize=side))
+            labels.append(f"N = {size:,}")
+    if not handles:
+        return
+    drawn = ax.legend(
+        handles,
+        labels,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=len(labels),
+        borderaxespad=0.1,
+        columnspacing=1.2,
+        handletextpad=0.3,
+    )
+    for handle in drawn.legend_handles:
+        if isinstance(handle, PathCollection):  # of a class: as large as can be seen
+            handle.set_sizes([30.0])

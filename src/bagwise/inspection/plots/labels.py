@@ -1,0 +1,239 @@
+"""Pictures of predictions: data and axes in, axes out. Nothing is computed here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.colors import Normalize
+from numpy.typing import ArrayLike
+
+from bagwise.exceptions import BagwiseError
+from bagwise.predictions.size_groups import size_groups
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from bagwise.predictions.metrics import Reliability
+
+# Few enough rows to compare at a glance.
+MAX_ROWS = 6
+
+# Sequential and readable in grey and by the colour-blind: dark is sure, light is unsure.
+COLORS = "viridis"
+
+# A reliability diagram has a strip below zero for the histogram of the predicted probabilities.
+STRIP = 0.16
+# A bin narrower than this, such as that of bags which share one probability, is drawn as wide.
+MIN_BIN_WIDTH = 0.01
+
+
+class MeanAndSpread(Protocol):
+    """What the pictures need of a prediction: means and standard deviations (n,)."""
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Means (n,)."""
+        ...
+
+    @property
+    def std(self) -> np.ndarray:
+        """Standard deviations (n,)."""
+        ...
+
+
+def predicted_against_true(
+    prediction: MeanAndSpread,
+    y: ArrayLike,
+    *,
+    ax: Axes | None = None,
+    norm: Normalize | None = None,
+    limits: tuple[float, float] | None = None,
+) -> Axes:
+    """Scatter predicted means against true labels, coloured by predictive standard deviation.
+
+    Parameters
+    ----------
+    prediction : Prediction of n bags
+    y : (n,) labels
+    ax : Axes to draw on; by default new ones
+    norm : colour scale of the standard deviations; by default from this picture alone
+    limits : of both axes; what lies outside is drawn on their edge
+
+    Examples
+    --------
+    >>> from bagwise.predictions.gaussian import Prediction, VarianceParts
+    >>> p = Prediction(np.array([1.0, 2.0]), VarianceParts.broadcast(2, noise=1.0))
+    >>> predicted_against_true(p, [1.0, 3.0]).get_xlabel()
+    'label'
+    """
+    y = np.asarray(y, dtype=np.float64)
+    ax = plt.subplots()[1] if ax is None else ax
+    if limits is None:
+        both = np.concatenate([y, prediction.mean])
+        limits = float(both.min()), float(both.max())
+    ax.plot(limits, limits, color="0.6", linewidth=1, zorder=1)
+    shown = np.clip(prediction.mean, *limits)
+    ax.scatter(
+        y,
+        shown,
+        c=prediction.std,
+        s=9,
+        cmap=COLORS,
+        norm=norm,
+        linewidths=0,
+        zorder=2,
+        rasterized=True,
+    )
+    ax.set(xlim=limits, ylim=limits, xlabel="label", ylabel="predicted")
+    ax.set_aspect("equal")
+    return ax
+
+
+def predictions_by_size(
+    predictions: Mapping[str, MeanAndSpread],
+    y: ArrayLike,
+    sizes: ArrayLike,
+    *,
+    edges: Sequence[float] | None = None,
+) -> Figure:
+    """Draw predictions against labels: a column per method, a row per bag size, colour = sd.
+
+    Parameters
+    ----------
+    predictions : Prediction of the same n bags by each method
+    y : (n,) labels
+    sizes : (n,) bag sizes; each of up to 6 distinct ones has a row, more are grouped
+    edges : first size of each group, at most 6, as in `bagwise.evaluate`
+
+    References
+    ----------
+    Law et al. (2018), figure 3.
+    """
+    y, sizes = np.asarray(y, dtype=np.float64), np.asarray(sizes)
+    rows = size_groups(sizes, edges, len(y))
+    if len(rows) > MAX_ROWS:
+        raise BagwiseError.because(
+            f"edges make {len(rows)} groups of bag sizes",
+            f"at most {MAX_ROWS}, to be compared at a glance",
+            "Give fewer edges, or leave them out.",
+        )
+    stds = np.concatenate([p.std for p in predictions.values()])
+    norm = Normalize(0.0, float(stds.max()))
+    limits = _padded(float(y.min()), float(y.max()))
+    figure, grid = plt.subplots(
+        len(rows),
+        len(predictions),
+        figsize=(1.9 * len(predictions) + 1.2, 1.9 * len(rows) + 0.4),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+        layout="compressed",
+    )
+    for column, (method, prediction) in enumerate(predictions.items()):
+        for row, (_, mask) in enumerate(rows):
+            _panel(grid[row, column], prediction, y, np.flatnonzero(mask), norm, limits)
+        grid[0, column].set_title(method, fontsize=10)
+    for row, (name, _) in enumerate(rows):
+        grid[row, 0].set_ylabel(f"N = {name}\npredicted", fontsize=9)
+    for axes in grid[-1]:
+        axes.set_xlabel("label", fontsize=9)
+    colors = plt.cm.ScalarMappable(norm=norm, cmap=COLORS)
+    figure.colorbar(colors, ax=grid, label="predictive standard deviation", shrink=0.6)
+    return figure
+
+
+def reliability(table: Reliability, ax: Axes | None = None, label: str | None = None) -> Axes:
+    """Draw observed shares against predicted probabilities, near the diagonal if calibrated.
+
+    Parameters
+    ----------
+    table : Reliability, as `bagwise.metrics.reliability` returns it
+    ax : Axes to draw on; by default new ones
+    label : name in the legend; by default there is none
+
+    Notes
+    -----
+    Whiskers are the 95 % intervals of the table. The histogram at the foot shows where the
+    predicted probabilities lie: the area of a bar is the share of bags in its bin.
+
+    Examples
+    --------
+    >>> from bagwise.predictions.metrics import Reliability
+    >>> columns = np.array([[0.0, 0.5], [0.5, 1.0], [0.2, 0.8], [0.3, 0.7], [0.1, 0.4], [0.6, 0.9]])
+    >>> lower, upper, predicted, observed, low, high = columns
+    >>> table = Reliability(lower, upper, np.array([9, 9]), predicted, observed, low, high)
+    >>> reliability(table).get_xlabel()
+    'predicted probability'
+    """
+    ax = plt.subplots(figsize=(3.4, 3.4), layout="compressed")[1] if ax is None else ax
+    ax.plot([0, 1], [0, 1], color="0.6", linewidth=1, zorder=1)
+    whiskers = (table.observed - table.observed_lower, table.observed_upper - table.observed)
+    points = ax.errorbar(
+        table.predicted,
+        table.observed,
+        yerr=np.abs(whiskers),  # rounding may leave an end of an interval just inside the share
+        fmt="o",
+        markersize=4,
+        linewidth=1,
+        elinewidth=1,
+        capsize=2,
+        label=label,
+        zorder=3,
+    )
+    _histogram(ax, table, points.lines[0].get_color())
+    ticks = np.linspace(0.0, 1.0, 6)
+    ax.set(xlim=(-0.03, 1.03), ylim=(-STRIP, 1.03), xticks=ticks, yticks=ticks)
+    ax.set(xlabel="predicted probability", ylabel="observed share")
+    ax.set_aspect("equal")
+    if label is not None:
+        ax.legend(frameon=False, loc="upper left")
+    return ax
+
+
+def _histogram(ax: Axes, table: Reliability, color: Any) -> None:
+    """Histogram of the predicted probabilities, in the strip below zero."""
+    width = np.maximum(table.upper - table.lower, MIN_BIN_WIDTH)
+    density = table.bags / width
+    ax.bar(
+        (table.lower + table.upper) / 2.0,
+        (STRIP - 0.04) * density / density.max(),
+        width,
+        bottom=-STRIP,
+        color=color,
+        alpha=0.3,
+        linewidth=0,
+        zorder=0,
+    )
+
+
+def _panel(
+    ax: Axes,
+    prediction: MeanAndSpread,
+    y: np.ndarray,
+    chosen: np.ndarray,
+    norm: Normalize,
+    limits: tuple[float, float],
+) -> None:
+    some = _Chosen(prediction.mean[chosen], prediction.std[chosen])
+    predicted_against_true(some, y[chosen], ax=ax, norm=norm, limits=limits)
+    error = float(np.mean((y[chosen] - some.mean) ** 2))
+    ax.text(0.04, 0.95, f"MSE {error:.2f}", transform=ax.transAxes, va="top", fontsize=8)
+    ax.set(xlabel="", ylabel="")
+    ax.tick_params(labelsize=8)
+    ax.locator_params(nbins=4)  # few enough that the layout does not change them
+
+
+class _Chosen(NamedTuple):
+    """Means and standard deviations of some bags, whatever kind of prediction they are from."""
+
+    mean: np.ndarray
+    std: np.ndarray
+
+
+def _padded(low: float, high: float) -> tuple[float, float]:
+    margin = 0.1 * (high - low) or 1.0
+    return low - margin, high + margin

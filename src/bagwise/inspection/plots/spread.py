@@ -1,0 +1,282 @@
+"""Pictures of how unsure a prediction is, and why: by bag size, and with more points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bagwise.exceptions import BagwiseError
+from bagwise.inspection.plots.style import PART_NAMES, PARTS, axes_or_new, journal
+from bagwise.predictions.classes import ClassPrediction
+from bagwise.predictions.gaussian import Prediction
+from bagwise.predictions.mixture import MixturePrediction
+from bagwise.predictions.size_groups import size_groups
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# A bag has points enough when its part of the variance is less.
+SMALL_SHARE = 0.1
+# Largest bag that is imagined, however slowly its part falls.
+LARGEST = 1e7
+# Shares of the width that a text takes, and that two texts take.
+ROOM = 0.3
+NEAR = 0.55
+# Points of a drawn curve.
+RESOLUTION = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Average parts of the variance of bags of each size group."""
+
+    names: list[str]
+    parts: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class MorePoints:
+    """The variance of one bag by cause, if it had other numbers of points.
+
+    ``today`` is its size, ``enough`` the least number of points at which the bag part is below
+    10 % of the variance, or None if there is none.
+    """
+
+    sizes: np.ndarray
+    parts: dict[str, np.ndarray]
+    today: float
+    enough: float | None
+
+
+@journal
+def spread_by_size(
+    prediction: Prediction | ClassPrediction,
+    *,
+    sizes: ArrayLike | None = None,
+    edges: Sequence[float] | None = None,
+    scale: str = "sd",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how unsure predictions are by bag size, and why: a bar per size, split by cause.
+
+    Parameters
+    ----------
+    prediction : Prediction or ClassPrediction (whose latent value is drawn) of n bags
+    sizes, edges : as in `bagwise.evaluate`
+    scale : "sd": up to the end of a part, the standard deviation that is left without those above
+        it; or "variance", where the parts themselves are drawn
+    ax : Axes to draw on; by default new ones
+
+    Examples
+    --------
+    >>> from bagwise.predictions.gaussian import VarianceParts
+    >>> parts = VarianceParts.broadcast(2, bag=np.array([3.0, 0.0]), noise=1.0)
+    >>> p = Prediction(np.zeros(2), parts, sizes=np.array([1, 9]))
+    >>> [text.get_text() for text in spread_by_size(p).get_xticklabels()]
+    ['1', '9']
+    """
+    if scale not in ("sd", "variance"):
+        raise BagwiseError.because(f"scale is {scale!r}", '"sd" or "variance"', 'Try "sd".')
+    spread = spread_of(prediction, sizes, edges)
+    places = np.arange(len(spread.names))
+    ax = axes_or_new(ax, max(2.8, 0.62 * len(places) + 1.4), 3.1)
+    ground = np.zeros(len(places))
+    for name, part, top in stacked(spread.parts, scale):
+        if part.any():
+            ax.bar(
+                places,
+                top - ground,
+                0.72,
+                ground,
+                color=PARTS[name],
+                label=PART_NAMES[name],
+                zorder=2,
+            )
+        ground = top
+    for place, end in zip(places, ground, strict=True):
+        ax.annotate(
+            f"{end:.3g}", (place, end), (0, 2), textcoords="offset points", ha="center", fontsize=8
+        )
+    ax.set(xticks=places, xticklabels=spread.names, xlabel="points in the bag")
+    ax.set(ylabel=_what(prediction, scale), ylim=(0, 1.1 * ground.max()))
+    ax.tick_params(axis="x", length=0)
+    _legend_above(ax)
+    return ax
+
+
+def stacked(parts: dict[str, np.ndarray], scale: str) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """Return name, part and upper end of each part: its sum with those below, or the root of it.
+
+    Examples
+    --------
+    >>> parts = {"noise": np.array([9.0]), "bag": np.array([16.0])}
+    >>> [(name, float(top[0])) for name, _, top in stacked(parts, "sd")]
+    [('noise', 3.0), ('bag', 5.0)]
+    """
+    sums = np.cumsum(list(parts.values()), axis=0)
+    tops = np.sqrt(sums) if scale == "sd" else sums
+    return [(name, part, top) for (name, part), top in zip(parts.items(), tops, strict=True)]
+
+
+def spread_of(
+    prediction: Prediction | ClassPrediction,
+    sizes: ArrayLike | None = None,
+    edges: Sequence[float] | None = None,
+) -> Spread:
+    """Return the average parts of the variance for each group of bag sizes."""
+    sizes = prediction.sizes if sizes is None else sizes
+    if sizes is None:
+        raise BagwiseError.because(
+            "the prediction came without bag sizes", "the size of every bag", "Pass sizes=."
+        )
+    groups = size_groups(sizes, edges, len(prediction))
+    parts = prediction.parts.to_dict()
+    return Spread(
+        [name for name, _ in groups],
+        {cause: np.array([parts[cause][mask].mean() for _, mask in groups]) for cause in PARTS},
+    )
+
+
+@journal
+def more_points(
+    prediction: Prediction | ClassPrediction,
+    *,
+    largest: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how sure the prediction of one bag would be with other numbers of points, and why.
+
+    Parameters
+    ----------
+    prediction : of one bag, such as ``prediction[i]``; of a class its latent value is drawn
+    largest : largest number of points; by default ten times those that are enough
+    ax : Axes to draw on; by default new ones
+
+    Notes
+    -----
+    The line is the standard deviation; up to the end of a part it is what is left without those
+    above it. Enough points are those from which on the bag part is below 10 % of the variance: more
+    would hardly help.
+    """
+    curve = more_points_of(prediction, largest)
+    ax = axes_or_new(ax, 4.4, 3.1)
+    ground = np.zeros(len(curve.sizes))
+    for name, part, top in stacked(curve.parts, "sd"):
+        if part.any():
+            ax.fill_between(
+                curve.sizes, ground, top, color=PARTS[name], label=PART_NAMES[name], linewidth=0
+            )
+        ground = top
+    ax.plot(curve.sizes, ground, color="black", linewidth=1.2)
+    ax.set(xscale="log", xlim=(curve.sizes[0], curve.sizes[-1]), ylim=(0, 1.3 * ground.max()))
+    ax.set(xlabel="points in the bag", ylabel=_what(prediction, "sd"))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+    _mark(ax, curve, ground)
+    _legend_above(ax)
+    return ax
+
+
+def more_points_of(
+    prediction: Prediction | ClassPrediction, largest: float | None = None
+) -> MorePoints:
+    """Return the parts of the variance of one bag against its number of points."""
+    latent = prediction.latent if isinstance(prediction, ClassPrediction) else prediction
+    if len(latent) != 1:
+        raise BagwiseError.because(
+            f"the prediction is of {len(latent)} bags", "one bag", "Choose it with prediction[i]."
+        )
+    if latent.sizes is None or not latent.parts.bag[0] > 0:
+        raise BagwiseError.because(
+            "the model ignores how many points a bag has",
+            "a prediction with a bag part of the variance",
+            "Predict with ShrinkageRegressor, BDRRegressor or the classifiers of these names.",
+        )
+    today, others = float(latent.sizes[0]), latent.parts
+    rest = float(others.weights[0] + others.noise[0])
+    enough = _enough(latent, rest)
+    most = largest or 10.0 * max(today, 10.0, min(enough or 0.0, LARGEST / 10.0))
+    grid = np.unique(np.r_[np.geomspace(min(1.0, today), max(most, today), RESOLUTION), today])
+    parts = {
+        "noise": np.full(len(grid), others.noise[0]),
+        "weights": np.full(len(grid), others.weights[0]),
+        "bag": _bag_variance(latent, grid),
+    }
+    return MorePoints(grid, parts, today, enough)
+
+
+def _bag_variance(latent: Prediction, sizes: np.ndarray) -> np.ndarray:
+    """Return the bag part at each size, on average over the draws if there are any."""
+    if isinstance(latent, MixturePrediction):
+        assert latent.curves is not None
+        return latent.curves.variance(sizes).mean(axis=0)
+    assert latent.size_curve is not None
+    return latent.size_curve.variance(sizes)
+
+
+def _enough(latent: Prediction, rest: float) -> float | None:
+    """Return the least whole number of points that leaves a small bag part, by bisection."""
+
+    def small(size: float) -> bool:
+        bag = float(_bag_variance(latent, np.array([size]))[0])
+        return bag <= SMALL_SHARE * (bag + rest)
+
+    if small(1.0):
+        return 1.0
+    if not small(LARGEST):
+        return None
+    low, high = 1.0, LARGEST
+    while high - low > 1.0:
+        middle = float(np.floor((low + high) / 2.0))
+        low, high = (low, middle) if small(middle) else (middle, high)
+    return high
+
+
+def _mark(ax: Axes, curve: MorePoints, height: np.ndarray) -> None:
+    """Mark the bag's size, and where points are enough; texts near each other have a row each."""
+    logs = np.log(curve.sizes)
+    marks = [(curve.today, f"today: {curve.today:,.4g}")]
+    if curve.enough is not None and curve.enough <= curve.sizes[-1]:
+        marks.append((curve.enough, f"{curve.enough:,.0f}: bag part\nbelow {SMALL_SHARE:.0%}"))
+    places = [(np.log(size) - logs[0]) / (logs[-1] - logs[0]) for size, _ in marks]
+    near = abs(places[0] - places[-1]) < NEAR
+    for row, ((size, text), place) in enumerate(zip(marks, places, strict=True)):
+        top = (1.15 if row and near else 1.28) * height.max()
+        sd = float(np.interp(np.log(size), logs, height))
+        ax.plot([size, size], [0, top], color="0.2", linewidth=0.9, linestyle=(0, (4, 3)))
+        ax.plot([size], [sd], "o", color="0.1", markersize=4.5, clip_on=False, zorder=4)
+        late = place > 1.0 - ROOM
+        ax.annotate(
+            text,
+            (size, top),
+            (-4 if late else 4, 1),
+            textcoords="offset points",
+            ha="right" if late else "left",
+            va="top",
+            fontsize=8,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
+        )
+
+
+def _what(prediction: Prediction | ClassPrediction, scale: str) -> str:
+    word = "standard deviation" if scale == "sd" else "variance"
+    if isinstance(prediction, ClassPrediction):
+        return f"{word} of the latent value"
+    return f"predictive {word}"
+
+
+def _legend_above(ax: Axes) -> None:
+    """Put the legend above the axes, in the order in which the parts lie."""
+    handles, labels = ax.get_legend_handles_labels()
+    ax.legend(
+        handles[::-1],
+        labels[::-1],
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        borderaxespad=0.2,
+        handlelength=1.0,
+        handleheight=1.0,
+    )

@@ -1,0 +1,47 @@
+"""Document: the finished report, to look into or to write to a file."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from bagwise._utils.atomic import replacing
+from bagwise.inspection.report.case import Case
+from bagwise.inspection.report.comparison import Comparison
+from bagwise.inspection.report.joined import Joined
+from bagwise.inspection.report.page import page
+from bagwise.predictions.metrics import Scores
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """One page about models on bags.
+
+    Attributes
+    ----------
+    html : the page
+    best : name of the model of the best score;  scores : of each model, best first
+    predictions : of each model, out of fold or as given
+    """
+
+    html: str
+    best: str
+    scores: dict[str, Scores]
+    predictions: dict[str, Joined]
+
+    @classmethod
+    def of(cls, case: Case) -> Report:
+        """Score the predictions of a case and write the page."""
+        comparison = Comparison.of(case)
+        scores = {model.name: model.table for model in comparison.models}
+        return cls(page(case, comparison), comparison.best.name, scores, case.predictions)
+
+    def write(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page to a file, whole or not at all; return its path."""
+        with replacing(path) as part:
+            part.write_text(self.html, encoding="utf-8")
+        return Path(path)
+
+    def __repr__(self) -> str:
+        return f"Report(best {self.best!r} of {len(self.scores)}, {len(self.html) / 1e6:.1f} MB)"

@@ -1,0 +1,98 @@
+"""Rows: the numbers of every bag as the page's script reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from bagwise.inspection.report.case import Case, name_of
+from bagwise.inspection.report.comparison import Comparison
+from bagwise.inspection.report.influence import influential_points
+from bagwise.inspection.report.joined import Joined
+from bagwise.inspection.report.reasons import Reasons
+
+# Significant digits of the numbers: more than a reader needs, and few enough for a small page.
+DIGITS = 6
+# Sizes at which the curve "how many more points?" is known.
+N_GRID = 40
+# The curve goes to so many times the size of the largest bag.
+GRID_REACH = 4.0
+
+
+def page_data(case: Case, comparison: Comparison, reasons: dict[str, Reasons]) -> dict[str, Any]:
+    """Return what the script needs: columns of all bags, and of each model's predictions."""
+    grid = size_grid(case)
+    models: list[dict[str, Any]] = []
+    for scores in comparison.models:
+        prediction = case.predictions[scores.name]
+        models.append(
+            {"name": scores.name}
+            | _columns(prediction, case.level)
+            | {"curves": [rounded(curve) for curve in prediction.bag_sd(grid)]}
+            | {"why": _why(reasons[scores.name])}
+        )
+    best = reasons[comparison.best.name]
+    by_surprise = np.argsort(-np.abs(best.surprise), kind="stable")
+    models[0]["points"] = influential_points(case.bags, best.prediction, by_surprise)
+    first = case.predictions[comparison.best.name]
+    effective = first.sizes
+    weighted = effective is not None and case.bags.weights is not None
+    return {
+        "classes": None if case.classes is None else [name_of(c) for c in case.classes.tolist()],
+        "level": case.level,
+        "decimals": decimals(case),
+        "ids": case.names,
+        "sizes": case.bags.sizes.tolist(),
+        "effective": rounded(effective) if weighted else None,
+        "labels": rounded(case.labels),
+        "folds": first.fold.tolist(),
+        "grid": rounded(grid),
+        "models": models,
+    }
+
+
+def _columns(prediction: Joined, level: float) -> dict[str, list[float | None]]:
+    """Return the predictions; parts are standard deviations."""
+    lower, upper = prediction.interval(level).T
+    columns = {"mean": prediction.mean, "lower": lower, "upper": upper}
+    columns |= {name: np.sqrt(part) for name, part in prediction.parts.to_dict().items()}
+    return {name: rounded(column) for name, column in columns.items()}
+
+
+def _why(reasons: Reasons) -> dict[str, list[str]]:
+    bags = np.unique(np.concatenate([reasons.largest(), reasons.most_surprising()]))
+    return {str(bag): reasons.of(int(bag)) for bag in bags.tolist()}
+
+
+def size_grid(case: Case) -> Float[np.ndarray, " g"]:
+    """Return the sizes at which curves are drawn: 1 to a few times the largest bag."""
+    high = max(100.0, GRID_REACH * float(case.sizes.max()))
+    return np.unique(np.round(np.geomspace(1.0, high, N_GRID)))
+
+
+def decimals(case: Case) -> int | None:
+    """Return with how many decimals labels are written, or None for powers of ten.
+
+    Two digits of the typical standard deviation and one more.
+    """
+    if case.classes is not None:
+        return 3
+    typical = float(np.median([np.median(p.std) for p in case.predictions.values()]))
+    largest = float(np.abs(case.labels).max())
+    if not 1e-4 < typical < 1e9 or largest >= 1e12:
+        return None
+    return int(np.clip(2 - np.floor(np.log10(typical)), 0, 6))
+
+
+def rounded(values: Any) -> list[float | None]:
+    """Return numbers with few digits; what is not finite becomes null.
+
+    Examples
+    --------
+    >>> rounded([1 / 3, 2.0, float("inf")])
+    [0.333333, 2, None]
+    """
+    short = [float(f"{value:.{DIGITS}g}") for value in np.asarray(values, dtype=np.float64)]
+    return [int(v) if v.is_integer() else v if np.isfinite(v) else None for v in short]

@@ -1,0 +1,295 @@
+"""What a model says about each bag: a Gaussian with its variance split by cause.
+
+The total variance is a sum of three parts, so a reader can see *why* an answer is unsure:
+
+- ``bag``: the bag's distribution is seen only through its points (shrinks as the bag grows);
+- ``weights``: the regression is estimated from finitely many bags;
+- ``noise``: what remains even when both are known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
+
+from bagwise.exceptions import BagwiseError, InvalidLabelsError
+from bagwise.predictions.parts import SizeCurve, VarianceParts, brief
+
+__all__ = ["Prediction", "SizeCurve", "VarianceParts"]
+
+Generator = np.random.Generator | np.random.RandomState
+Seed = int | Generator | None
+
+LOG_TWO_PI = float(np.log(2.0 * np.pi))
+
+
+class Prediction:
+    """Gaussian predictive distribution of the label of each bag.
+
+    y_i ~ N(mean_i, bag_i + weights_i + noise_i)
+
+    Parameters
+    ----------
+    mean : (n,) array
+    parts : VarianceParts of n bags
+    sizes : (n,) array of bag sizes, optional
+    size_curve : SizeCurve, optional; without it the model ignores bag size
+    ids : (n,) array of bag ids, optional
+
+    Notes
+    -----
+    Immutable and picklable. Anything else with the methods of `bagwise.metrics.Predictive`
+    (such as a mixture over posterior draws) is scored by the same metrics.
+
+    Examples
+    --------
+    >>> parts = VarianceParts.broadcast(2, bag=np.array([3.0, 0.0]), noise=1.0)
+    >>> p = Prediction(np.array([0.0, 5.0]), parts)
+    >>> p.std
+    array([2., 1.])
+    >>> p.interval(0.95).round(2)
+    array([[-3.92,  3.92],
+           [ 3.04,  6.96]])
+    """
+
+    def __init__(
+        self,
+        mean: ArrayLike,
+        parts: VarianceParts,
+        *,
+        sizes: ArrayLike | None = None,
+        size_curve: SizeCurve | None = None,
+        ids: ArrayLike | None = None,
+    ) -> None:
+        self._mean = np.array(mean, dtype=np.float64)
+        if self._mean.ndim != 1 or not np.isfinite(self._mean).all():
+            raise BagwiseError.because(
+                f"mean has shape {self._mean.shape} and "
+                f"{np.count_nonzero(~np.isfinite(self._mean))} entries that are not finite",
+                "a 1-D array of finite numbers",
+                "Check the fitted model and its inputs.",
+            )
+        self._mean.flags.writeable = False
+        self._parts = parts
+        self._sizes = None if sizes is None else np.asarray(sizes)
+        self._ids = None if ids is None else np.asarray(ids)
+        self._size_curve = size_curve
+        for name, column in (("parts", parts.bag), ("sizes", self._sizes), ("ids", self._ids)):
+            if column is not None:
+                check_column(column, name, len(self))
+
+    @property
+    def mean(self) -> Float[np.ndarray, " n"]:
+        """Predictive means (n,)."""
+        return self._mean
+
+    @property
+    def var(self) -> Float[np.ndarray, " n"]:
+        """Predictive variances (n,): the sum of the parts."""
+        return self._parts.total
+
+    @property
+    def std(self) -> Float[np.ndarray, " n"]:
+        """Predictive standard deviations (n,)."""
+        return np.sqrt(self.var)
+
+    @property
+    def parts(self) -> VarianceParts:
+        """Variance by cause: bag, weights, noise."""
+        return self._parts
+
+    @property
+    def sizes(self) -> np.ndarray | None:
+        """Bag sizes (n,), if known."""
+        return self._sizes
+
+    @property
+    def size_curve(self) -> SizeCurve | None:
+        """How the bag part falls with size, if the model has such a part."""
+        return self._size_curve
+
+    @property
+    def ids(self) -> np.ndarray | None:
+        """Bag ids (n,), if known."""
+        return self._ids
+
+    def quantile(self, q: ArrayLike) -> Float[np.ndarray, " n"] | Float[np.ndarray, "n m"]:
+        """Quantiles at probability ``q`` in (0, 1): scalar -> (n,), array (m,) -> (n, m)."""
+        q = check_probabilities(q)
+        if q.ndim == 0:
+            return self._mean + self.std * ndtri(q)
+        return self._mean[:, None] + self.std[:, None] * ndtri(q)
+
+    def interval(self, level: float = 0.95) -> Float[np.ndarray, "n 2"]:
+        """Central interval that holds probability ``level``: columns lower, upper."""
+        check_level(level)
+        return self.quantile([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+
+    def cdf(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+        """P(label <= y) per bag; ``y`` is a number or an array (n,). A step if var is zero."""
+        error, std = check_targets(y, len(self), scalar=True) - self._mean, self.std
+        step = np.where(error >= 0, np.inf, -np.inf)  # the limit std -> 0
+        return ndtr(np.divide(error, std, out=step, where=std > 0))
+
+    def log_prob(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+        """Log density at ``y`` (n,): -(log 2 pi var + (y - mean)^2 / var) / 2."""
+        y = check_targets(y, len(self))
+        var = self.var
+        self._require_density(var)
+        return -0.5 * (LOG_TWO_PI + np.log(var) + (y - self._mean) ** 2 / var)
+
+    def crps(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+        """Continuous ranked probability score at ``y`` (n,); |y - mean| when var is zero.
+
+        std { t (2 Phi(t) - 1) + 2 phi(t) - 1 / sqrt(pi) },  t = (y - mean) / std
+
+        References
+        ----------
+        Gneiting and Raftery (2007), Strictly Proper Scoring Rules, equation 21.
+        """
+        error, std = np.abs(check_targets(y, len(self)) - self._mean), self.std
+        t = np.divide(error, std, out=np.zeros_like(error), where=std > 0)
+        density = np.exp(-0.5 * (t**2 + LOG_TWO_PI))
+        score = error * (1.0 - 2.0 * ndtr(-t)) + std * (2.0 * density - 1.0 / np.sqrt(np.pi))
+        return np.where(std > 0, score, error)
+
+    def sample(
+        self,
+        size: int = 1,
+        random_state: Seed = None,
+    ) -> Float[np.ndarray, "size n"]:
+        """Independent draws of the labels: (size, n)."""
+        rng = check_sampling(size, random_state)
+        return self._mean + self.std * rng.standard_normal((size, len(self)))
+
+    def at_size(self, n_points: ArrayLike) -> Prediction:
+        """Answer: how sure would I be with ``n_points`` points (scalar or (n,), > 0) in each bag.
+
+        bag_i -> size_curve.variance(n_points_i), all else unchanged
+
+        The mean stays: before the further points are seen, the expected mean of the later
+        prediction is today's mean (the tower property). A model without a size curve (a point
+        embedding) ignores bag size, so its answer is this prediction with the new sizes.
+        """
+        sizes = check_n_points(n_points, len(self))
+        parts, curve = self._parts, self._size_curve
+        if curve is not None:
+            parts = VarianceParts(curve.variance(sizes), parts.weights, parts.noise)
+        return Prediction(self._mean, parts, sizes=sizes, size_curve=curve, ids=self._ids)
+
+    def to_dict(self, level: float = 0.95) -> dict[str, np.ndarray]:
+        """Columns: id, size (if known), mean, std, lower, upper, bag_sd, weights_sd, noise_sd."""
+        columns = {"id": np.arange(len(self)) if self._ids is None else self._ids}
+        if self._sizes is not None:
+            columns["size"] = self._sizes
+        lower, upper = self.interval(level).T
+        columns |= {"mean": self._mean, "std": self.std, "lower": lower, "upper": upper}
+        columns |= {f"{name}_sd": np.sqrt(part) for name, part in self._parts.to_dict().items()}
+        return columns
+
+    def __len__(self) -> int:
+        return self._mean.size
+
+    def __getitem__(self, index: Any) -> Prediction:
+        """Prediction of some bags: an integer (one bag), a slice, a mask or indices."""
+        rows = np.atleast_1d(np.arange(len(self))[index])
+        return Prediction(
+            self._mean[rows],
+            self._parts.take(rows),
+            sizes=None if self._sizes is None else self._sizes[rows],
+            size_curve=self._size_curve,
+            ids=None if self._ids is None else self._ids[rows],
+        )
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        if len(self) == 0:
+            return f"{name}(0 bags)"
+        mean, std = self._mean, self.std
+        return (
+            f"{name}({len(self)} bag{'s' * (len(self) > 1)}, "
+            f"mean {mean.min():.4g} to {mean.max():.4g}, std {std.min():.4g} to {std.max():.4g})"
+        )
+
+    def _require_density(self, var: Float[np.ndarray, " n"], where: str = "") -> None:
+        if (var == 0).any():
+            raise BagwiseError.because(
+                f"{self._name(int(np.argmin(var)))} has zero variance{where}, hence no density",
+                "a variance > 0 for every bag",
+                "Give the prediction a noise part > 0.",
+            )
+
+    def _name(self, row: int) -> str:
+        return f"bag {row}" if self._ids is None else f"bag {self._ids[row]!s} (row {row})"
+
+
+def check_level(level: float) -> None:
+    """Raise unless ``level`` is a probability strictly between 0 and 1."""
+    if not 0.0 < level < 1.0:
+        raise BagwiseError.because(
+            f"level is {level}", "a number strictly between 0 and 1", "Give one such as 0.95."
+        )
+
+
+def check_probabilities(q: ArrayLike) -> np.ndarray:
+    """``q`` as a float64 array, 0-D or (m,), strictly between 0 and 1."""
+    values = np.asarray(q, dtype=np.float64)
+    if values.ndim > 1 or not ((values > 0) & (values < 1)).all():
+        raise BagwiseError.because(
+            f"q is {brief(values)}", "a number or 1-D array in (0, 1)", "Try 0.5, the median."
+        )
+    return values
+
+
+def check_n_points(n_points: ArrayLike, n_bags: int) -> Float[np.ndarray, " n"]:
+    """``n_points`` (a number or (n_bags,), > 0) as a float64 array (n_bags,)."""
+    sizes = np.asarray(n_points, dtype=np.float64)
+    if sizes.ndim > 1 or sizes.shape not in ((), (n_bags,)) or not (sizes > 0).all():
+        raise BagwiseError.because(
+            f"n_points is {brief(n_points)}",
+            f"a number > 0 or an array of {n_bags} such numbers",
+            "Give the number of points to imagine in each bag.",
+        )
+    return np.broadcast_to(sizes, (n_bags,)).copy()
+
+
+def check_sampling(size: int, random_state: Seed) -> Generator:
+    """Raise unless ``size`` >= 1; return the generator that ``random_state`` stands for."""
+    if size < 1:
+        raise BagwiseError.because(f"size is {size}", "at least 1", "Ask for one draw or more.")
+    if isinstance(random_state, np.random.RandomState):
+        return random_state
+    return np.random.default_rng(random_state)
+
+
+def check_column(column: np.ndarray, name: str, n_bags: int) -> None:
+    """Raise unless ``column`` has the shape (n_bags,)."""
+    if column.shape != (n_bags,):
+        raise BagwiseError.because(
+            f"{name} has shape {column.shape}",
+            f"({n_bags},), one entry per bag",
+            "Give every bag of mean an entry, in the same order.",
+        )
+
+
+def check_targets(y: ArrayLike, n_bags: int, *, scalar: bool = False) -> np.ndarray:
+    """``y`` as a float64 array (n_bags,), or 0-D where ``scalar`` allows; finite."""
+    values = np.asarray(y, dtype=np.float64)
+    if values.shape != (n_bags,) and not (scalar and values.ndim == 0):
+        raise InvalidLabelsError.because(
+            f"y has shape {values.shape}",
+            f"({n_bags},), one label per bag",
+            "Give the labels of the predicted bags, in the same order.",
+        )
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        raise InvalidLabelsError.because(
+            f"y is {values.flat[bad[0]]} at row {bad[0]} ({bad.size} such labels)",
+            "finite labels",
+            "Drop the bags without a label before scoring.",
+        )
+    return values

@@ -1,0 +1,376 @@
+"""A prediction that is a mixture of Gaussians: one for each posterior draw of the model.
+
+What differs between the draws is what the data leave open about the regression, so the variance of
+the means over the draws is the ``weights`` part of the variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
+
+from bagwise.exceptions import BagwiseError
+from bagwise.predictions.gaussian import (
+    LOG_TWO_PI,
+    Prediction,
+    Seed,
+    check_column,
+    check_n_points,
+    check_probabilities,
+    check_sampling,
+    check_targets,
+)
+from bagwise.predictions.parts import SizeCurves, VarianceParts, require_variances
+
+__all__ = ["MixturePrediction", "SizeCurves"]
+
+# Elements of a table worked on at once: 1 MB of float64, so that it stays in the cache.
+BLOCK_ELEMENTS = 2**17
+
+# A quantile is found when the next step is this small in units of the predictive std.
+QUANTILE_TOLERANCE = 1e-12
+
+# The trapezoidal rule of `_spread_by_nodes`. Its error falls as exp(-(pi / NODE_STEP)^2) with the
+# step and as a Gaussian tail with the reach: measured, 1e-10 of the std for these.
+NODE_STEP = 0.75  # in units of the least std of a component
+NODE_REACH = 6.0  # in units of the std of each component
+
+
+class MixturePrediction(Prediction):
+    """Predictive distribution of each label: the average of a Gaussian per posterior draw.
+
+    p(y_i) = mean_s N(y_i; means_si, bag_si + noise_s),  bag_si = v_s(sizes_i)
+
+    Its variance has the parts (law of total variance)
+
+    bag_i = mean_s bag_si,  weights_i = var_s means_si,  noise_i = mean_s noise_s
+
+    Parameters
+    ----------
+    means : (s, n) array, a row for each draw
+    noise : (s,) array >= 0, variance of the noise in each draw
+    sizes : (n,) array of bag sizes; may be None without curves
+    curves : SizeCurves of s draws, optional; without them the model ignores bag size
+    ids : (n,) array of bag ids, optional
+
+    Notes
+    -----
+    Immutable and picklable. One draw gives the `Prediction` with its mean and variances.
+
+    Examples
+    --------
+    >>> p = MixturePrediction(np.array([[-3.0], [3.0]]), np.array([1.0, 1.0]), sizes=None)
+    >>> p.parts.weights, p.parts.noise
+    (array([9.]), array([1.]))
+    >>> p.interval(0.9).round(2)  # two modes; one Gaussian would give ± 5.2
+    array([[-4.28,  4.28]])
+    """
+
+    def __init__(
+        self,
+        means: ArrayLike,
+        noise: ArrayLike,
+        *,
+        sizes: ArrayLike | None,
+        curves: SizeCurves | None = None,
+        ids: ArrayLike | None = None,
+    ) -> None:
+        self._means = np.array(means, dtype=np.float64)
+        self._noise = np.array(noise, dtype=np.float64)
+        self._curves = curves
+        self._check_draws()
+        self._bag = self._bag_at(sizes)
+        for values in (self._means, self._noise, self._bag):
+            values.flags.writeable = False
+        parts = VarianceParts.broadcast(
+            self._means.shape[1],
+            bag=self._bag.mean(axis=0),
+            weights=self._means.var(axis=0),
+            noise=self._noise.mean(),
+        )
+        super().__init__(self._means.mean(axis=0), parts, sizes=sizes, ids=ids)
+
+    def _check_draws(self) -> None:
+        shape = self._means.shape
+        if len(shape) != 2 or shape[0] < 1 or not np.isfinite(self._means).all():
+            raise BagwiseError.because(
+                f"means has shape {shape} and "
+                f"{np.count_nonzero(~np.isfinite(self._means))} entries that are not finite",
+                "a 2-D array (draws, bags) of finite numbers, with a draw or more",
+                "Check the fitted model and its inputs.",
+            )
+        if self._noise.shape != shape[:1]:
+            raise BagwiseError.because(
+                f"noise has shape {self._noise.shape}",
+                f"({shape[0]},), one entry per draw",
+                "Give every row of means an entry.",
+            )
+        require_variances(self._noise, "noise")
+        if self._curves is not None and len(self._curves) != shape[0]:
+            raise BagwiseError.because(
+                f"curves is of {len(self._curves)} draws",
+                f"{shape[0]}, one per row of means",
+                "Give every draw its curve.",
+            )
+
+    def _bag_at(self, sizes: ArrayLike | None) -> Float[np.ndarray, "s n"]:
+        if self._curves is None:
+            return np.zeros(self._means.shape)
+        if sizes is None:
+            raise BagwiseError.because(
+                "curves came without sizes", "the size of every bag", "Pass sizes (n_bags,) too."
+            )
+        check_column(np.asarray(sizes), "sizes", self._means.shape[1])
+        return self._curves.variance(sizes)
+
+    @property
+    def n_draws(self) -> int:
+        """Number of posterior draws."""
+        return len(self._means)
+
+    @property
+    def curves(self) -> SizeCurves | None:
+        """How the bag variance of each draw falls with size, if the model has such a part."""
+        return self._curves
+
+    @property
+    def bag_variances(self) -> Float[np.ndarray, "s n"]:
+        """Bag variance of each draw."""
+        return self._bag
+
+    @property
+    def components(self) -> tuple[Float[np.ndarray, "s n"], Float[np.ndarray, "s n"]]:
+        """Means and variances of the Gaussians."""
+        return self._means, self._bag + self._noise[:, None]
+
+    def cdf(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+        """P(label <= y): mean_s Phi((y - mean_s) / std_s); ``y`` is a number or (n,)."""
+        y = np.broadcast_to(check_targets(y, len(self), scalar=True), (len(self),))
+        values = np.empty(len(self))
+        for rows, means, std in self._blocks():
+            values[rows] = ndtr(_standardise(y[rows], means, std)).mean(axis=1)
+        return values
+
+    def log_prob(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+        """Log density at ``y`` (n,): log mean_s N(y; mean_s, var_s)."""
+        y = check_targets(y, len(self))
+        if not self._noise.all():
+            self._require_density(self._bag[self._noise == 0].min(axis=0), " in a draw")
+        values = np.empty(len(self))
+        for rows, means, std in self._blocks():
+            logs = -0.5 * _standardise(y[rows], means, std) ** 2 - np.log(std)
+            peak = logs.max(axis=1)  # taken out, so that no exponential overflows
+            values[rows] = peak + np.log(np.exp(logs - peak[:, None]).mean(axis=1))
+        return values - 0.5 * LOG_TWO_PI
+
+    def quantile(self, q: ArrayLike) -> Float[np.ndarray, " n"] | Float[np.ndarray, "n m"]:
+        """Quantiles at probability ``q`` in (0, 1): scalar -> (n,), array (m,) -> (n, m).
+
+        The least t with cdf(t) >= q, to 1e-12 of the std or to what rounding of the cdf allows.
+        """
+        q = check_probabilities(q)
+        values = super().quantile(q).reshape(len(self), q.size)  # of one Gaussian, to start at
+        tolerance = QUANTILE_TOLERANCE * self.std
+        for rows, means, std in self._blocks():
+            for column, p in enumerate(q.flat):
+                values[rows, column] = _quantile(
+                    means, std, p, values[rows, column], tolerance[rows]
+                )
+        return values.reshape(len(self), *q.shape)
+
+    def crps(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+        """Continuous ranked probability score at ``y`` (n,), to 1e-9 of the std or better.
+
+        integral of (F(t) - 1[t >= y])^2 dt = E|X - y| - E|X - X'| / 2,  X, X' ~ F independent
+
+        The first term is in closed form; see `_half_spread` for the second.
+
+        References
+        ----------
+        Grimit et al. (2006), The continuous ranked probability score for circular variables and
+        its application to mesoscale forecast ensemble verification.
+        """
+        y = check_targets(y, len(self))
+        values = np.empty(len(self))
+        for rows, means, std in self._blocks():
+            error = np.abs(y[rows, None] - means)
+            values[rows] = (error + _excess(error, std)).mean(axis=1)
+            values[rows] -= [_half_spread(*bag) for bag in zip(means, std, strict=True)]
+        return values
+
+    def sample(self, size: int = 1, random_state: Seed = None) -> Float[np.ndarray, "size n"]:
+        """Draws of the labels: (size, n); those of one row share a posterior draw.
+
+        A posterior draw is one world that is possible, and all bags live in the same one.
+        """
+        rng = check_sampling(size, random_state)
+        draw = rng.choice(self.n_draws, size)
+        std = np.sqrt(self._bag[draw] + self._noise[draw, None])
+        return self._means[draw] + std * rng.standard_normal((size, len(self)))
+
+    def at_size(self, n_points: ArrayLike) -> MixturePrediction:
+        """Answer: how sure would I be with ``n_points`` points (scalar or (n,), > 0) in each bag.
+
+        bag_si -> v_s(n_points_i), all else unchanged; see `Prediction.at_size`
+        """
+        return self._with(slice(None), check_n_points(n_points, len(self)))
+
+    def __getitem__(self, index: Any) -> MixturePrediction:
+        """Prediction of some bags: an integer (one bag), a slice, a mask or indices."""
+        rows = np.atleast_1d(np.arange(len(self))[index])
+        return self._with(rows, None if self._sizes is None else self._sizes[rows])
+
+    def _with(self, rows: np.ndarray | slice, sizes: np.ndarray | None) -> MixturePrediction:
+        return MixturePrediction(
+            self._means[:, rows],
+            self._noise,
+            sizes=sizes,
+            curves=self._curves,
+            ids=None if self._ids is None else self._ids[rows],
+        )
+
+    def _blocks(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Rows of some bags, with their component means and stds (rows, draws)."""
+        step = max(1, BLOCK_ELEMENTS // self.n_draws)
+        for start in range(0, len(self), step):
+            rows = slice(start, start + step)
+            std = np.sqrt(self._bag[:, rows] + self._noise[:, None])
+            yield rows, np.ascontiguousarray(self._means[:, rows].T), np.ascontiguousarray(std.T)
+
+
+def _standardise(
+    t: Float[np.ndarray, " b"], means: Float[np.ndarray, "b s"], std: Float[np.ndarray, "b s"]
+) -> Float[np.ndarray, "b s"]:
+    """(t - mean) / std of every component; where std is zero, the limit: ± infinity."""
+    error = t[:, None] - means
+    if std.all():
+        return np.divide(error, std, out=error)
+    step = np.where(error >= 0, np.inf, -np.inf)
+    return np.divide(error, std, out=step, where=std > 0)
+
+
+def _quantile(
+    means: Float[np.ndarray, "b s"],
+    std: Float[np.ndarray, "b s"],
+    q: float,
+    start: Float[np.ndarray, " b"],
+    tolerance: Float[np.ndarray, " b"],
+) -> Float[np.ndarray, " b"]:
+    """Quantile of each mixture, by Newton steps from ``start`` inside a bracket that closes.
+
+    The equation is solved as Phi^-1(F(t)) = Phi^-1(q): linear in t if F is Gaussian. A step that
+    leaves the bracket, or is not half the last one, is replaced by bisection.
+    """
+    if not std.any():  # point masses: an order statistic
+        return np.quantile(means, q, axis=1, method="inverted_cdf")
+    # Above the median, upper tails are compared, whose rounding errors are relative to the tail.
+    sign, tail = (1.0, q) if q <= 0.5 else (-1.0, 1.0 - q)
+    score = sign * ndtri(tail)
+    lower, upper = (means + score * std).min(axis=1), (means + score * std).max(axis=1)
+    tolerance = tolerance + np.spacing(np.maximum(np.abs(lower), np.abs(upper)))
+    t, last, found = np.clip(start, lower, upper), upper - lower, upper.copy()
+    active = np.flatnonzero(last > tolerance)
+    while active.size:
+        old = t[active]
+        mass, density = _tail_and_density(old, means[active], std[active], sign)
+        reached = sign * (mass - tail) >= 0  # F(t) >= q
+        upper[active[reached]], lower[active[~reached]] = old[reached], old[~reached]
+        low, high = lower[active], upper[active]
+        step = _newton_step(sign * ndtri(mass), density, score)
+        new = old + step
+        good = (new >= low) & (new <= high) & (np.abs(step) <= 0.5 * last[active])
+        t[active] = np.where(good, new, 0.5 * (low + high))
+        last[active] = np.where(good, np.abs(step), 0.5 * (high - low))
+        found[active] = np.where(good, new, high)  # at a jump, the side where F >= q
+        active = active[last[active] > tolerance[active]]
+    return found
+
+
+def _newton_step(
+    reached: Float[np.ndarray, " b"], density: Float[np.ndarray, " b"], score: float
+) -> Float[np.ndarray, " b"]:
+    """Step towards Phi^-1(F(t)) = score from where Phi^-1(F(t)) is ``reached`` and F' ``density``.
+
+    Not finite where F or F' has underflowed, far from every component.
+    """
+    with np.errstate(all="ignore"):
+        slope = density * np.exp(0.5 * (reached**2 + LOG_TWO_PI))
+        return (score - reached) / slope
+
+
+def _tail_and_density(
+    t: Float[np.ndarray, " b"],
+    means: Float[np.ndarray, "b s"],
+    std: Float[np.ndarray, "b s"],
+    sign: float,
+) -> tuple[Float[np.ndarray, " b"], Float[np.ndarray, " b"]]:
+    """P(X <= t), or P(X > t) if ``sign`` is -1, and the density without point masses."""
+    z = _standardise(t, means, std)
+    mass = ndtr(sign * z).mean(axis=1)
+    bell = np.exp(-0.5 * (z**2 + LOG_TWO_PI))
+    return mass, np.divide(bell, std, out=bell, where=std > 0).mean(axis=1)
+
+
+def _excess(distance: np.ndarray, std: np.ndarray) -> np.ndarray:
+    """E|distance + std Z| - distance >= 0 for Z ~ N(0, 1) and distance >= 0."""
+    z = np.divide(distance, std, out=np.zeros_like(distance), where=std > 0)
+    bell = np.exp(-0.5 * (z**2 + LOG_TWO_PI))
+    return np.where(std > 0, 2.0 * (std * bell - distance * ndtr(-z)), 0.0)
+
+
+def _half_spread(means: Float[np.ndarray, " s"], std: Float[np.ndarray, " s"]) -> float:
+    """E|X - X'| / 2 of the mixture of N(means_s, std_s^2), by the cheaper of two ways."""
+    order = np.argsort(means)
+    means, std = means[order] - means.mean(), std[order]
+    low, high = (means - NODE_REACH * std).min(), (means + NODE_REACH * std).max()
+    if high - low >= len(means) * NODE_STEP * std.min():  # as many nodes as draws
+        return _spread_by_pairs(means, std)
+    nodes = np.linspace(low, high, 2 + int((high - low) / (NODE_STEP * std.min())))
+    return _spread_by_nodes(means, std, nodes)
+
+
+def _spread_by_nodes(
+    means: Float[np.ndarray, " s"], std: Float[np.ndarray, " s"], nodes: Float[np.ndarray, " m"]
+) -> float:
+    """E|X - X'| / 2 = integral of F (1 - F), by the trapezoidal rule; ``means`` increase.
+
+    For a smooth integrand that vanishes at both ends no rule is better: the error falls faster
+    than exponentially in the number of nodes. Only the components within reach of a node are
+    evaluated: those before them count as 1 and those after them as 0.
+    """
+    reach = NODE_REACH * std.max()
+    first, last = (np.searchsorted(means, nodes + shift) for shift in (-reach, reach))
+    width = max(1, int((last - first).max()))
+    first = np.minimum(first, len(means) - width)
+    near_means, near_std = sliding_window_view(means, width), sliding_window_view(std, width)
+    total, step = 0.0, max(1, BLOCK_ELEMENTS // width)
+    for start in range(0, len(nodes), step):
+        rows = first[start : start + step]
+        z = _standardise(nodes[start : start + step], near_means[rows], near_std[rows])
+        cdf = (rows + ndtr(z).sum(axis=1)) / len(means)
+        total += float(cdf @ (1.0 - cdf))
+    return total * float(nodes[1] - nodes[0])
+
+
+def _spread_by_pairs(means: Float[np.ndarray, " s"], std: Float[np.ndarray, " s"]) -> float:
+    """E|X - X'| / 2 as a sum over pairs of components; ``means`` increase.
+
+    Of two that are far apart, E|X - X'| is the distance of the means, and the sum of those needs no
+    pairs: the i-th smallest mean has i means below and s - 1 - i above it.
+    """
+    s, var = len(means), std**2
+    total = 2.0 * float((2.0 * np.arange(s) - s + 1.0) @ means)
+    total += float(_excess(np.zeros(s), np.sqrt(2.0 * var)).sum())
+    reach = NODE_REACH * np.sqrt(2.0) * std.max()
+    for lag in range(1, s):
+        distance = means[lag:] - means[:-lag]
+        if distance.min() > reach:
+            break
+        total += 2.0 * float(_excess(distance, np.sqrt(var[lag:] + var[:-lag])).sum())
+    return total / (2.0 * s**2)

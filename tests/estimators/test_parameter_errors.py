@@ -1,0 +1,186 @@
+"""Bad parameters are refused by name."""
+
+import numpy as np
+import pytest
+
+from bagwise import (
+    BayesianLinearRegressor,
+    FrequentistShrinkageRegressor,
+    MeanEmbeddingRidge,
+    RBFNetworkRegressor,
+    ShrinkageRegressor,
+)
+from bagwise.features.kernels import RBF, Matern
+from error_cases import ARRAYS, BAGS, Y, every_model, fails, fast, with_landmarks
+
+# ---- parameters ---------------------------------------------------------------------------------
+
+
+def refuses(model, *parts, **params):
+    fails(lambda: model(**params).fit(BAGS, Y), *parts)
+
+
+@every_model
+@pytest.mark.parametrize("kernel", ["gauss", "RBF", None, 3, ["rbf"]])
+def test_unknown_kernel(model, kernel):
+    if kernel is None or isinstance(kernel, int | list):
+        estimator = fast(model).set_params(kernel=kernel)
+        fails(lambda: estimator.fit(BAGS, Y), f"kernel is {kernel!r}", "a Kernel or one of rbf,")
+    else:
+        refuses(
+            model, f"kernel is {kernel!r}", "a Kernel or one of rbf,", 'Try "rbf"', kernel=kernel
+        )
+
+
+@every_model
+def test_a_kernel_of_scikit_learn(model):
+    from sklearn.gaussian_process.kernels import RBF as Foreign
+
+    estimator = fast(model).set_params(kernel=Foreign())
+    fails(lambda: estimator.fit(BAGS, Y), "kernel is RBF(", "a Kernel or one of rbf,")
+
+
+@every_model
+@pytest.mark.parametrize("bandwidth", [0.0, -1.0, np.nan])
+def test_kernel_without_a_positive_bandwidth(model, bandwidth):
+    refuses(model, "no positive bandwidth", "a number > 0", kernel=RBF(bandwidth=bandwidth))
+
+
+def test_unknown_smoothness():
+    fails(lambda: Matern(smoothness=2.0), "smoothness is 2.0", "0.5, 1.5 or 2.5")
+
+
+@every_model
+@pytest.mark.parametrize("scale", [0.0, -1.0, np.nan, np.inf, True])
+def test_bandwidth_scale(model, scale):
+    refuses(
+        model,
+        f"bandwidth_scale is {scale!r}", "a finite number > 0", "set_params(bandwidth_scale=...)",
+        bandwidth_scale=scale,
+    )  # fmt: skip
+
+
+@with_landmarks
+def test_unknown_word_for_bandwidth_scale(model):
+    refuses(model, "bandwidth_scale is 'median'", '"auto" or a number', bandwidth_scale="median")
+
+
+@with_landmarks
+@pytest.mark.parametrize("how", ["k-means", "", None, 5])
+def test_unknown_landmarks(model, how):
+    if isinstance(how, str):
+        refuses(
+            model,
+            f"landmarks is {how!r}", '"kmeans", "random", "fourier" or an array', "set_params",
+            landmarks=how,
+        )  # fmt: skip
+    else:
+        refuses(model, "landmarks have shape ()", "real numbers of shape", landmarks=how)
+
+
+@with_landmarks
+@pytest.mark.parametrize(
+    ("landmarks", "parts"),
+    [
+        (np.zeros((3, 5)), ("landmarks have shape (3, 5)", "(number of landmarks, 2)")),
+        (np.zeros(2), ("landmarks have shape (2,)", "(number of landmarks, 2)")),
+        (np.zeros((0, 2)), ("landmarks have shape (0, 2)", "(number of landmarks, 2)")),
+        ([["a", "b"]], ("dtype <U1", "real numbers")),
+        ([[0.0, 1.0], [np.nan, 0.0]], ("landmarks row 1 is", "finite numbers", "Drop the row")),
+    ],
+)
+def test_bad_landmarks(model, landmarks, parts):
+    refuses(model, *parts, landmarks=landmarks)
+
+
+@with_landmarks
+@pytest.mark.parametrize("how", ["kmeans", "random"])
+def test_more_landmarks_than_distinct_points(model, how):
+    twice = [np.vstack([array, array]) for array in ARRAYS]
+    estimator = model(landmarks=how, n_landmarks=25)
+    fails(
+        lambda: estimator.fit(twice, Y),
+        "there are 24 distinct points for 25 landmarks", "at least as many distinct points",
+        "Use n_landmarks=24 or fewer",
+    )  # fmt: skip
+
+
+@with_landmarks
+@pytest.mark.parametrize("n", [0, -2, True])
+def test_number_of_landmarks(model, n):
+    refuses(model, f"n_landmarks is {n!r}", "a whole number of at least 1, or None", n_landmarks=n)
+
+
+@with_landmarks
+@pytest.mark.parametrize("n", [2.0, "many"])
+def test_type_of_the_number_of_landmarks(model, n):
+    estimator = fast(model).set_params(n_landmarks=n)
+    fails(lambda: estimator.fit(BAGS, Y), f"n_landmarks is {n!r}", "a whole number")
+
+
+@pytest.mark.parametrize("model", [RBFNetworkRegressor, FrequentistShrinkageRegressor,
+                                   MeanEmbeddingRidge])  # fmt: skip
+@pytest.mark.parametrize("penalty", [0.0, -1.0, np.inf, np.nan, "cv"])
+def test_penalty(model, penalty):
+    refuses(model, f"penalty is {penalty!r}", "number > 0", "set_params", penalty=penalty)
+
+
+@pytest.mark.parametrize("model", [BayesianLinearRegressor, ShrinkageRegressor])
+@pytest.mark.parametrize("value", [0.0, -1.0, np.inf, np.nan, "loo"])
+def test_weight_var(model, value):
+    refuses(model, f"weight_var is {value!r}", "number > 0", "set_params", weight_var=value)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, "evidence"])
+def test_prior_scale(value):
+    model = FrequentistShrinkageRegressor
+    refuses(model, f"prior_scale is {value!r}", "number > 0", "set_params", prior_scale=value)
+
+
+@pytest.mark.parametrize("value", [0.0, -0.1, np.nan])
+def test_covariance_floor(value):
+    parts = (f"covariance_floor is {value!r}", "a finite number > 0", "set_params")
+    refuses(ShrinkageRegressor, *parts, covariance_floor=value)
+
+
+def test_unknown_prior():
+    refuses(ShrinkageRegressor, "prior is 'flat'", '"kernel" or "convolved"', prior="flat")
+
+
+def test_second_level():
+    model = MeanEmbeddingRidge
+    refuses(model, "second_level is 'rbf'", '"linear" or "gaussian"', second_level="rbf")
+    for level in ("linear", "gaussian"):
+        parts = ("second_scale is -1.0", "a finite number > 0")
+        refuses(model, *parts, second_level=level, second_scale=-1.0)
+
+
+@every_model
+def test_standardize_is_a_flag(model):
+    estimator = fast(model).set_params(standardize="no")
+    fails(lambda: estimator.fit(BAGS, Y), "standardize is 'no'", "True or False", "set_params")
+
+
+def test_convolved_prior_needs_landmarks_and_the_gaussian_kernel():
+    refuses(
+        ShrinkageRegressor,
+        "the convolved prior was asked for with random Fourier features", "landmarks",
+        'Use landmarks="kmeans" or prior="kernel"',
+        prior="convolved", landmarks="fourier",
+    )  # fmt: skip
+    for kernel in ("matern32", "linear", "additive-rbf"):
+        refuses(
+            ShrinkageRegressor,
+            "the convolved prior was asked for with", "the RBF kernel", 'Use kernel="rbf"',
+            prior="convolved", kernel=kernel,
+        )  # fmt: skip
+
+
+@with_landmarks
+@pytest.mark.parametrize("kernel", ["linear", "additive-linear"])
+def test_linear_kernel_has_no_fourier_features(model, kernel):
+    refuses(
+        model,
+        "Linear", "has no spectral density", "a stationary kernel", 'or landmarks="kmeans"',
+        kernel=kernel, landmarks="fourier",
+    )  # fmt: skip

@@ -1,0 +1,201 @@
+"""Ridge regression and the RBF network against independent solutions."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.linear_model import Ridge
+
+import dense_oracle
+from bagwise.bags.bags import Bags
+from bagwise.estimators.mean_embedding import MeanEmbeddingRidge
+from bagwise.estimators.regressors import (
+    BayesianLinearRegressor,
+    FrequentistShrinkageRegressor,
+    RBFNetworkRegressor,
+    ShrinkageRegressor,
+)
+from bagwise.features.kernels import RBF
+from bagwise.heads.point import LinearHead
+from bagwise.heads.task import Task
+from bagwise.inference.ridge import RidgeProblem
+from dense_oracle import (
+    weighted_ridge,
+)
+from linear_data import FIXED, Data, network_features, standardised
+
+# ---------------------------------------------------------------- ridge
+
+
+@pytest.mark.parametrize("penalty", [1e-6, 0.3, 40.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_ridge_is_scikit_learns(penalty, weighted):
+    data = Data(covariates=0, weighted=weighted)
+    theirs = Ridge(alpha=penalty).fit(data.X, data.y, sample_weight=data.weights)
+    head = LinearHead.ridge(data.X, data.task, penalty)
+    X = np.random.default_rng(1).normal(size=(7, 5))
+    assert_allclose(head.beta, theirs.coef_, rtol=1e-7)
+    assert_allclose(head.of(X, np.ones((7, 1))).mean, theirs.predict(X), rtol=1e-7)
+
+
+@pytest.mark.parametrize("make", ["problem", "gram_problem"])
+def test_ridge_with_fixed_effects_solves_the_normal_equations(make):
+    data = Data(covariates=3)
+    problem = getattr(data, make)
+    beta = data.X.T @ problem.dual(0.7)
+    expected, gamma = weighted_ridge(data.X, data.F, data.y, data.weights, 0.7)
+    assert_allclose(beta, expected, rtol=1e-8)
+    assert_allclose(problem.effects_for(data.X @ beta), gamma, rtol=1e-7)
+
+
+@pytest.mark.parametrize("make", ["problem", "gram_problem"])
+@pytest.mark.parametrize("penalty", [1e-3, 2.0])
+def test_leave_one_out_residuals_are_those_of_refits(make, penalty):
+    data = Data(n=16)
+    expected = []
+    for i in range(data.n):
+        keep = np.arange(data.n) != i
+        beta, gamma = weighted_ridge(
+            data.X[keep], data.F[keep], data.y[keep], data.weights[keep], penalty
+        )
+        gap = data.y[i] - data.X[i] @ beta - data.F[i] @ gamma
+        expected.append(np.sqrt(data.weights[i]) * gap)
+    problem = getattr(data, make)
+    assert_allclose(problem.leave_one_out(penalty), expected, rtol=1e-6, atol=1e-9)
+    assert_allclose(problem.leave_one_out_mse(penalty), np.mean(np.square(expected)), rtol=1e-6)
+
+
+def test_best_penalty_has_the_least_leave_one_out_error():
+    problem = Data(n=12, d=10).problem
+    best = problem.best_penalty()
+    grid = [problem.leave_one_out_mse(p) for p in best * np.logspace(-6, 6, 49)]
+    assert problem.leave_one_out_mse(best) <= min(grid) * 1.01
+
+
+def test_vanishing_penalty_gives_least_squares_of_least_norm():
+    data = Data(n=8, d=12, covariates=0, weighted=False)
+    beta = data.X.T @ data.problem.dual(0.0)
+    X, y = data.X - data.X.mean(axis=0), data.y - data.y.mean()
+    assert_allclose(beta, np.linalg.lstsq(X, y, rcond=None)[0], rtol=1e-6, atol=1e-9)
+
+
+def test_endless_penalty_leaves_the_fixed_effects():
+    data = Data(covariates=2)
+    beta = data.X.T @ data.problem.dual(1e15)
+    root = np.sqrt(data.weights)[:, None]
+    expected = np.linalg.lstsq(root * data.F, root[:, 0] * data.y, rcond=None)[0]
+    assert_allclose(beta, 0.0, atol=1e-10)
+    assert_allclose(data.problem.effects_for(data.X @ beta), expected, rtol=1e-8)
+
+
+def test_bags_of_weight_zero_are_as_good_as_absent_from_a_ridge_problem():
+    data = Data()
+    data.weights[:6] = 0.0
+    rest = slice(6, None)
+    X, F, y, weights = (a[rest] for a in (data.X, data.F, data.y, data.weights))
+    without = RidgeProblem.from_features(X, F, y, weights)
+    dual = data.problem.dual(0.5)
+    assert_allclose(dual[:6], 0.0, atol=1e-12)
+    assert_allclose(dual[6:], without.dual(0.5), rtol=1e-8)
+    assert_allclose(data.problem.leave_one_out(0.5)[6:], without.leave_one_out(0.5), rtol=1e-8)
+
+
+# ---------------------------------------------------------------- RBF network
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+def test_network_is_ridge_on_the_mean_embedding(standardize):
+    bags, y = dense_oracle.scale_bags()
+    model = RBFNetworkRegressor(penalty=0.2, standardize=standardize, **FIXED).fit(bags, y)
+    X = network_features(model, bags)[0]
+    theirs = Ridge(alpha=0.2).fit(X, standardised(y))
+    assert_allclose(model.predict(bags), y.mean() + y.std() * theirs.predict(X), rtol=1e-8)
+    assert model.penalty_ == 0.2
+
+
+def test_network_deviation_is_the_leave_one_out_error():
+    bags, y = dense_oracle.scale_bags()
+    model = RBFNetworkRegressor(penalty=0.2, **FIXED).fit(bags, y)
+    X, labels = network_features(model, bags)[0], standardised(y)
+    errors = []
+    for i in range(len(y)):
+        keep = np.arange(len(y)) != i
+        theirs = Ridge(alpha=0.2).fit(X[keep], labels[keep])
+        errors.append(labels[i] - theirs.predict(X[[i]])[0])
+    expected = y.std() * np.sqrt(np.mean(np.square(errors)))
+    assert_allclose(model.predict_dist(bags).std, expected, rtol=1e-7)
+
+
+def test_penalty_by_validation_is_one_of_the_grid_and_near_that_by_leave_one_out():
+    bags, y = dense_oracle.scale_bags(n_bags=60, sizes=(30,))
+    held_out = RBFNetworkRegressor(penalty="validation", **FIXED).fit(bags, y)
+    loo = RBFNetworkRegressor(penalty="loo", **FIXED).fit(bags, y)
+    again = RBFNetworkRegressor(penalty=held_out.penalty_, **FIXED).fit(bags, y)
+    assert np.array_equal(again.predict(bags), held_out.predict(bags))
+    assert np.abs(np.log10(held_out.penalty_ / loo.penalty_)) < 4
+    assert_allclose(held_out.predict(bags), loo.predict(bags), atol=0.2)
+
+
+@pytest.mark.parametrize("make", [RBFNetworkRegressor, MeanEmbeddingRidge])
+def test_a_weight_of_two_counts_a_bag_twice(make):
+    bags, y = dense_oracle.scale_bags()
+    options = {"kernel": RBF(1.1)} | (FIXED if make is RBFNetworkRegressor else {})
+    # Weights are relative to the average bag: 5 of 24 with weight 2 have the mean 29/24.
+    weighted = make(penalty=0.3 * 24 / 29, standardize=False, **options)
+    weighted.fit(bags, y, sample_weight=np.r_[np.full(5, 2.0), np.ones(19)])
+    copies, y_copies = bags + bags[:5], np.r_[y, y[:5]]
+    counted = make(penalty=0.3, standardize=False, **options).fit(copies, y_copies)
+    # Copies move the point on which features are centred, but no distance, and not the bandwidth.
+    assert_allclose(weighted.predict(bags), counted.predict(bags), rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RBFNetworkRegressor(**FIXED),
+        BayesianLinearRegressor(**FIXED),
+        FrequentistShrinkageRegressor(**FIXED),
+        ShrinkageRegressor(**FIXED),
+        MeanEmbeddingRidge(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_labels_of_bags_of_weight_zero_do_not_matter(model):
+    bags, y = dense_oracle.scale_bags()
+    weights = np.r_[np.zeros(5), np.ones(19)]
+    first = model.fit(bags, y, sample_weight=weights).predict_dist(bags)
+    second = model.fit(bags, np.r_[y[:5] + 100.0, y[5:]], sample_weight=weights).predict_dist(bags)
+    assert_allclose(second.mean, first.mean, rtol=1e-5)
+    assert_allclose(second.var, first.var, rtol=1e-4)
+
+
+@pytest.mark.parametrize("make", [LinearHead.ridge, LinearHead.bayesian], ids=["ridge", "BLR"])
+def test_a_head_with_bags_of_weight_zero_is_the_head_without_them(make):
+    data = Data(n=24, d=10, covariates=0)
+    bags, weights = Bags.from_array(np.zeros((24, 1, 1))), np.r_[np.zeros(12), np.ones(12)]
+    with_zeros = make(data.X, Task.of(bags, data.y, weights), None)
+    without = make(data.X[12:], Task.of(bags[12:], data.y[12:]), None)
+    X, F = np.random.default_rng(2).normal(size=(6, 10)), np.ones((6, 1))
+    a, b = with_zeros.of(X, F), without.of(X, F)
+    assert_allclose(a.mean, b.mean, rtol=1e-5)
+    assert_allclose(a.noise, b.noise, rtol=1e-5)
+    assert_allclose(a.weights, b.weights, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RBFNetworkRegressor(**FIXED),
+        BayesianLinearRegressor(**FIXED),
+        ShrinkageRegressor(**FIXED),
+        MeanEmbeddingRidge(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_covariate_seen_only_in_bags_of_weight_zero_does_no_harm(model):
+    bags, y = dense_oracle.scale_bags()
+    weights, dummy = np.r_[np.zeros(3), np.ones(21)], np.r_[np.ones(3), np.zeros(21)][:, None]
+    plain = model.fit(bags, y, sample_weight=weights).predict_dist(bags)
+    covariates = Bags.from_list(bags, covariates=dummy)
+    found = model.fit(covariates, y, sample_weight=weights).predict_dist(covariates)
+    assert_allclose(found.mean[3:], plain.mean[3:], rtol=1e-4)
+    assert_allclose(found.std[3:], plain.std[3:], rtol=1e-3)

@@ -1,0 +1,253 @@
+"""Parts of the report: reasons, words, colours and the numbers behind the pictures."""
+
+import re
+from importlib import resources
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy import stats
+
+import bagwise
+from bagwise import Bags, BagwiseError, report
+from bagwise.inspection.report.binning import (
+    bin_of,
+    label_edges,
+    share_interval,
+    size_edges,
+    terciles,
+)
+from bagwise.inspection.report.comparison import Estimate
+from bagwise.inspection.report.folds import make_folds
+from bagwise.inspection.report.novelty import Novelty
+from bagwise.inspection.report.svg import Scale, linear_ticks
+from bagwise.predictions.gaussian import Prediction, SizeCurve
+from bagwise.predictions.parts import VarianceParts
+from report_pages import Page, data_of
+
+STYLE = (resources.files("bagwise.inspection.report") / "page.css").read_text(encoding="utf-8")
+
+
+def made(mean, bag, noise, bags, y, **options):
+    """Report on one given prediction, or on several means."""
+    n = bags.n_bags
+    parts = VarianceParts.broadcast(n, bag=bag, noise=noise)
+    means = mean if isinstance(mean, dict) else {"a": mean}
+    predictions = {name: Prediction(m, parts, sizes=bags.sizes) for name, m in means.items()}
+    return report.of_predictions(predictions, bags, y, **options)
+
+
+def reasons(html, caption):
+    """Return the reasons of a list of worst bags, by bag."""
+    return {row[0]: row[2] for row in Page(html).tables[caption][1:]}
+
+
+@pytest.fixture
+def bags():
+    """A hundred bags of 40 points and twenty of one; the features of bag 7 are far off."""
+    rng = np.random.default_rng(0)
+    points = [rng.normal(size=(40 if i < 100 else 1, 2)) for i in range(120)]
+    points[7] += 30.0
+    return Bags.from_list(points, feature_names=["u", "v"])
+
+
+# ---------------------------------------------------------------- reasons
+
+
+def test_why_a_bag_is_predicted_badly(bags):
+    sizes, y = bags.sizes, np.random.default_rng(1).normal(0, 0.1, 120)
+    y[3], y[7], y[110], y[111] = 2.9, 2.5, 4.2, 9.9
+    html = made(np.zeros(120), np.where(sizes == 1, 8.0, 0.0), 1.0, bags, y).html
+    least = reasons(html, "Least expected: most standard deviations off")
+    assert least["3"].startswith("2.9 sd off although 40 points: label or points unusual")
+    assert "unusual in" in least["7"]
+    assert "farther from those of other bags" in least["7"]
+    assert "farther" not in least["3"]
+    largest = reasons(html, "Largest errors")
+    assert largest["111"].startswith("3.3 sd off, and with 1 point the sd is wide already (3.00)")
+    assert largest["110"].startswith("within its 90 % interval: the model was unsure, sd 3.00")
+    assert "1 point only: variance mostly (89 %) from the bag" in largest["110"]
+    assert "its label is among the highest 1 % of all" in largest["111"]
+    assert "bags with a similar average have labels of" in least["3"]
+
+
+def test_a_model_that_ignores_size_is_said_to(bags):
+    y = np.random.default_rng(1).normal(0, 0.1, 120)
+    y[110] = 3.0
+    html = made(np.zeros(120), 0.0, 1.0, bags, y).html
+    words = reasons(html, "Largest errors")["110"]
+    assert "from 1 point, of which this model takes no account" in words
+
+
+def test_what_other_models_say_is_told(bags):
+    y = np.zeros(120)
+    y[3], y[4] = 5.0, 5.0
+    a, b = np.zeros(120), np.zeros(120)
+    a[5] = b[5] = 0.2
+    b[4] = 4.5
+    html = made({"a": a, "b": b}, 0.0, 1.0, bags, y).html
+    why = next(m["why"] for m in data_of(html)["models"] if m["name"] == "a")
+    assert "the other model errs alike" in why["3"]
+    assert "b comes closer: 4.50" in why["4"]
+
+
+# ---------------------------------------------------------------- words
+
+
+def words_of(html):
+    return re.sub(r"<[^>]+>", " ", html[html.index('id="short"') : html.index('id="data"')])
+
+
+def test_differences_are_called_clear_only_if_they_are(bags):
+    rng = np.random.default_rng(2)
+    y = rng.normal(size=120)
+    means = {"good": y * 0.9, "same": y * 0.9, "alike": y * 0.9 + rng.normal(0, 0.02, 120)}
+    html = made(means | {"bad": -y}, 0.0, 1.0, bags, y).html
+    words = words_of(html)
+    assert "same predicts the same as good." in words
+    assert "bad is clearly worse than good" in words
+    verdicts = {row[0]: row[7] for row in Page(html).tables["Scores of all bags"][1:]}
+    assert verdicts["good"] == verdicts["same"] == "best"
+    assert verdicts["bad"] == "clearly worse"
+    difference = stats.norm(means["good"]).logpdf(y) - stats.norm(means["alike"]).logpdf(y)
+    clear = abs(difference.mean()) > 2 * stats.sem(difference)
+    assert (verdicts["alike"] == "clearly worse") == clear
+
+
+def test_points_that_say_nothing_are_said_to(bags):
+    y = np.random.default_rng(3).normal(size=120)
+    words = words_of(made(np.full(120, y.mean()), 0.0, 1.0, bags, y).html)
+    assert "the points may say little about the label" in words
+
+
+@pytest.mark.parametrize(
+    ("sd", "words"), [(0.3, "too narrow"), (9.0, "too wide"), (1.0, "as sure")]
+)
+def test_intervals_are_judged(bags, sd, words):
+    y = np.random.default_rng(3).normal(size=120)
+    assert words in words_of(made(np.zeros(120), 0.0, sd**2, bags, y).html)
+
+
+def test_the_curve_of_a_bag_is_that_of_its_model(bags):
+    curve = SizeCurve(np.array([2.0, 1.0]), np.array([1.0, 0.1]))
+    parts = VarianceParts.broadcast(120, bag=curve.variance(bags.sizes), noise=0.5)
+    p = Prediction(np.zeros(120), parts, sizes=bags.sizes, size_curve=curve)
+    data = data_of(report.of_predictions({"a": p}, bags, np.ones(120)).html)
+    grid = np.array(data["grid"], dtype=float)
+    expected = 2 / (1 + grid) + 0.1 / (1 + 0.1 * grid)
+    np.testing.assert_allclose(np.square(data["models"][0]["curves"][0]), expected, rtol=1e-4)
+
+
+# ---------------------------------------------------------------- colours
+
+
+def luminance(color):
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
+
+
+def contrast(a, b):
+    low, high = sorted([luminance(a), luminance(b)])
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("mode", [0, 1], ids=["light", "dark"])
+def test_colours_have_contrast_enough(mode):
+    pairs = re.findall(r"--(\w+): light-dark\((#\w{6}), (#\w{6})\);", STYLE)
+    colors = {name: both[mode] for name, *both in pairs}
+    for ground in ("ground", "raised"):
+        for text in ("ink", "soft", "link", "good", "bad"):
+            assert contrast(colors[text], colors[ground]) >= 4.5, (text, ground)
+    for mark in ("s0", "s1", "s2", "s3", "s4", "q0", "q1", "q2", "bag", "weights", "noise"):
+        assert contrast(colors[mark], colors["ground"]) >= 3.0, mark
+
+
+# ---------------------------------------------------------------- numbers behind the pictures
+
+
+@pytest.mark.parametrize("sizes", [[1], [5, 5], [1, 94, 3], [10**6, 10**6], [1, 10**7], [2, 3]])
+def test_every_size_is_in_a_bin(sizes):
+    sizes = np.array(sizes, dtype=float)
+    edges = size_edges(sizes)
+    assert (np.diff(edges) > 0).all()
+    assert edges[0] < sizes.min()
+    assert edges[-1] > sizes.max()
+    assert sum(np.bincount(bin_of(sizes, edges))) == len(sizes)
+    groups, names = terciles(sizes)
+    assert len(names) == groups.max() + 1 <= 3
+
+
+@pytest.mark.parametrize("labels", [[0.0, 0.0], [1e-300, 2e-300], [-1e12, 1e12], [1e9, 1e9 + 1]])
+def test_every_label_is_in_a_bin(labels):
+    edges = label_edges(np.array(labels))
+    assert (np.diff(edges) > 0).all()
+    assert edges[0] <= min(labels) <= max(labels) <= edges[-1]
+
+
+def test_the_interval_of_a_share_is_wilsons():
+    for hits, n in [(0, 5), (3, 10), (10, 10)]:
+        wanted = stats.binomtest(hits, n).proportion_ci(2 * stats.norm.cdf(2) - 1, "wilson")
+        found = share_interval(np.array([float(hits)]), np.array([float(n)]))
+        assert [end[0] for end in found] == pytest.approx([wanted.low, wanted.high], abs=1e-12)
+
+
+@pytest.mark.parametrize("ends", [(0.0, 1.0), (-7.3, 1e5), (1e-9, 3e-9), (-3.0, -1.0)])
+def test_ticks_are_few_round_and_inside(ends):
+    ticks = linear_ticks(*ends)
+    assert 2 <= len(ticks) <= 11
+    assert ends[0] <= ticks[0] < ticks[-1] <= ends[1] + 1e-9 * abs(ends[1])
+    steps = np.diff(ticks)
+    np.testing.assert_allclose(steps, steps[0])
+
+
+@pytest.mark.parametrize("high", [1.5, 7, 100, 12345, 1e8])
+def test_ticks_of_sizes_are_whole(high):
+    ticks = Scale(0.5, high, 0.0, 1.0, log=True).ticks()
+    assert 1 <= len(ticks) <= 9
+    assert all(tick >= 1 and tick == round(tick) for tick in ticks)
+
+
+def test_estimates_are_means_with_their_standard_errors():
+    values = np.random.default_rng(0).exponential(size=50)
+    found = Estimate.of(values)
+    assert (found.value, found.error) == pytest.approx((values.mean(), stats.sem(values)))
+    draws = np.sqrt(np.random.default_rng(1).choice(values, (4000, 50)).mean(axis=1))
+    assert found.root().error == pytest.approx(draws.std(), rel=0.1)
+    assert not Estimate.of([1.0]).clear
+
+
+def test_folds_keep_the_shares_of_the_classes():
+    second = np.repeat([0.0, 1.0], [30, 6])
+    folds = make_folds(second, classes=True, folds=3, seed=0)
+    assert [int(second[rows].sum()) for rows in folds] == [2, 2, 2]
+    assert len(make_folds(second, classes=True, folds=50, seed=0)) == 6
+
+
+def test_distances_to_others_leave_the_bag_itself_out(bags):
+    far = Novelty.of(bags, 0)
+    assert far.distance(7) > 5 * far.distance(3)
+    assert 7 not in far.nearest(3)
+    assert 3 not in far.nearest(3)
+    weighted = Bags.from_list([[[0.0], [9.0]], [[1.0]]], weights=[[1.0, 0.0], [1.0]])
+    averages = Novelty.of(weighted, 0).averages
+    assert (averages[1] - averages[0]) * Novelty.of(weighted, 0).scaling.scale == pytest.approx(1.0)
+
+
+def test_bags_on_disk_are_refused(tmp_path):
+    table = pa.table({"bag": [0, 0, 1], "x": [1.0, 2.0, 3.0], "y": [0.0, 0.0, 1.0]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    bags, y = Bags.scan_parquet(tmp_path / "a.parquet", bag="bag", label="y")
+    with pytest.raises(BagwiseError, match="stay on disk; expected bags in memory"):
+        report.make(bags, y)
+
+
+def test_weights_of_points_are_mentioned():
+    rng = np.random.default_rng(0)
+    points = [rng.normal(size=(4, 1)) for _ in range(20)]
+    weighted = Bags.from_list(points, weights=[rng.uniform(1, 2, 4) for _ in range(20)])
+    model = bagwise.BayesianLinearRegressor(bandwidth_scale=1.0, n_landmarks=5)
+    page = report.make(weighted, rng.normal(size=20), {"a": model}, folds=2, progress=False).html
+    assert "Points have weights" in page
+    np.testing.assert_allclose(data_of(page)["effective"], weighted.effective_sizes, rtol=1e-5)
