@@ -62,7 +62,7 @@ PASSES = (
     + PEAK
     + """
 import bagwise
-from bagwise.embedding.sums import summarise_stream
+from bagwise.embedding.sums import summarise_each
 model, seconds = bagwise.ShrinkageRegressor(), []
 def timed(work):
     start = time.perf_counter()
@@ -74,7 +74,7 @@ bags, y = timed(
 )
 timed(lambda: sum(len(batch.points) for batch in bags.batches()))
 features = list(model.candidate_features(bags))
-timed(lambda: list(summarise_stream(bags, features)))
+timed(lambda: list(summarise_each(bags, features)))
 print(json.dumps(seconds))
 """
 )

@@ -11,7 +11,7 @@ from bagwise.bags.bags import Bags
 from bagwise.embedding import gram as double_sum
 from bagwise.embedding import sums as embedding
 from bagwise.embedding.gram import bag_gram, bag_norms
-from bagwise.embedding.sums import blocks_of, shares_of, summarise
+from bagwise.embedding.sums import blocks_of, summarise
 from bagwise.features.kernels import RBF, Additive, Linear, Matern
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures
 from bagwise.features.scaling import Scaling
@@ -122,7 +122,7 @@ def test_equal_weights_of_any_size_are_no_weights(factor):
 
 def test_shares_of_a_bag_add_up_to_one():
     bags = Bags.from_list(arrays(), weights=random_weights())
-    shares = shares_of(bags)
+    shares = bags.shares
     assert_allclose(np.add.reduceat(shares, bags.offsets[:-1]), 1.0)
     assert_allclose(shares[1:5], random_weights()[1] / random_weights()[1].sum())
 

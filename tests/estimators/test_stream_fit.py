@@ -14,7 +14,7 @@ import stream_files
 from bagwise.bags.bags import Bags
 from bagwise.bags.tables import parquet_rows
 from bagwise.embedding import sums as embedding
-from bagwise.embedding.sums import summarise, summarise_stream
+from bagwise.embedding.sums import summarise, summarise_each
 from bagwise.estimators.classifiers import (
     BayesianLogisticClassifier,
     BDRClassifier,
@@ -132,7 +132,7 @@ def test_several_features_share_a_pass_if_there_is_room(tmp_path, monkeypatch):
     for room, n_passes in ((1 << 28, 1), (2 * 8 * 40 * 6, 2), (1, 3)):
         monkeypatch.setattr(embedding, "TOGETHER_BYTES", room)
         passes.clear()
-        found = list(summarise_stream(stream, candidates))
+        found = list(summarise_each(stream, candidates))
         assert len(passes) == n_passes
         for stats, features in zip(found, candidates, strict=True):
             expected = summarise(bags, features)

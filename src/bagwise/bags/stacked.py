@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Self, overload
 
 import numpy as np
@@ -23,6 +24,34 @@ from bagwise.exceptions import InvalidBagsError
 
 LOG_SIZE = "log_size"
 QUARTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some points, sorted by bag: a piece of each of several bags, or all of them.
+
+    Attributes
+    ----------
+    points : (m, p)
+    shares : (m,), of each point in its bag; shares of a whole bag add up to 1
+    bags : (k,) number of the bag of each piece, all different
+    starts : (k + 1,), piece i has the rows starts[i] to starts[i+1]
+    seen : (k,), rows of the bag that came in batches before
+    """
+
+    points: Float[np.ndarray, "m p"]
+    shares: Float64[np.ndarray, " m"]
+    bags: Int64[np.ndarray, " k"]
+    starts: Int64[np.ndarray, " k+1"]
+    seen: Int64[np.ndarray, " k"]
+
+    def take(self, pieces: slice) -> Batch:
+        """Return consecutive pieces, as a batch."""
+        bags = self.bags[pieces]
+        first, last, _ = pieces.indices(len(self.bags))
+        rows = slice(int(self.starts[first]), int(self.starts[last]))
+        starts = self.starts[first : last + 1] - self.starts[first]
+        return Batch(self.points[rows], self.shares[rows], bags, starts, self.seen[pieces])
 
 
 class StackedBags:
@@ -128,6 +157,20 @@ class StackedBags:
     def size_quantiles(self) -> Int64[np.ndarray, "5"]:
         """Return the minimum, quartiles and maximum of the bag sizes, each the size of some bag."""
         return np.quantile(self.sizes, QUARTILES, method="inverted_cdf").astype(np.int64)
+
+    def batches(self, title: str = "reading points") -> Iterator[Batch]:
+        """Go through all points: in memory, a stream of one batch."""
+        none = np.zeros(self.n_bags, dtype=np.int64)
+        yield Batch(self.points, self.shares, np.arange(self.n_bags), self.offsets, none)
+
+    @property
+    def shares(self) -> Float64[np.ndarray, " n_points"]:
+        """Each point's share of its bag; shares of a bag add up to 1."""
+        if self.weights is None:
+            return np.repeat(1.0 / self.sizes, self.sizes)
+        return self.weights / np.repeat(
+            np.add.reduceat(self.weights, self.offsets[:-1]), self.sizes
+        )
 
     def __len__(self) -> int:
         return self.n_bags

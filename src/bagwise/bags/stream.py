@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 
 import numpy as np
 from jaxtyping import Float, Float64, Int64
 
 from bagwise._utils.progress import Progress
-from bagwise.bags.stacked import StackedBags, sizes_to_offsets
+from bagwise.bags.stacked import Batch, StackedBags, sizes_to_offsets
 from bagwise.bags.tables.frames import group_columns
 from bagwise.bags.tables.joining import keys
 from bagwise.bags.tables.parquet_rows import ParquetRows
 from bagwise.bags.tables.rows import Rows
 from bagwise.bags.tables.scanning import Scan, ahead
 from bagwise.exceptions import InvalidBagsError
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Some rows of a stream, sorted by bag: a piece of each of several bags.
-
-    Attributes
-    ----------
-    points : (m, p)
-    shares : (m,), of each point in its bag; shares of a whole bag add up to 1
-    bags : (k,) number of the bag of each piece, all different
-    starts : (k + 1,), piece i has the rows starts[i] to starts[i+1]
-    seen : (k,), rows of the bag that came in batches before
-    """
-
-    points: Float[np.ndarray, "m p"]
-    shares: Float64[np.ndarray, " m"]
-    bags: Int64[np.ndarray, " k"]
-    starts: Int64[np.ndarray, " k+1"]
-    seen: Int64[np.ndarray, " k"]
 
 
 class StreamedBags(StackedBags):

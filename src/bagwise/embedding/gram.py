@@ -7,7 +7,7 @@ from jaxtyping import Float64
 
 from bagwise._utils.progress import Progress, wanted
 from bagwise.bags.bags import Bags
-from bagwise.embedding.sums import blocks_of, shares_of
+from bagwise.embedding.sums import blocks_of
 from bagwise.features.kernels import Kernel, Linear
 from bagwise.features.scaling import Scaling
 
@@ -34,7 +34,7 @@ def bag_gram(
         return _means(left, scaling) @ _means(right, scaling).T
     same = left is right
     gram = np.zeros((left.n_bags, right.n_bags))
-    left_shares, right_shares = shares_of(left), shares_of(right)
+    left_shares, right_shares = left.shares, right.shares
     with Progress("pairs of points", left.n_points, wanted() and left.n_bags > 1) as bar:
         for a in blocks_of(left.offsets, BLOCK_POINTS):
             x = scaling(left.points[a.rows])
@@ -57,7 +57,7 @@ def bag_norms(kernel: Kernel, scaling: Scaling, bags: Bags) -> Float64[np.ndarra
 
 
 def _means(bags: Bags, scaling: Scaling) -> Float64[np.ndarray, "n p"]:
-    means, shares = np.zeros((bags.n_bags, bags.n_features)), shares_of(bags)
+    means, shares = np.zeros((bags.n_bags, bags.n_features)), bags.shares
     for block in blocks_of(bags.offsets, BLOCK_POINTS):
         means[block.bags] += block.pool(scaling(bags.points[block.rows]), shares[block.rows])
     return means

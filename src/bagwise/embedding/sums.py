@@ -1,4 +1,8 @@
-"""Bag statistics: what is left of the points once their features are pooled by bag."""
+"""Bag statistics: what is left of the points once their features are summed by bag.
+
+:class:`BagSums` is the one place where features are summed: for bags in memory, which are a stream
+of one batch, for files read in passes, and for points that come later.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import joblib
 import numpy as np
@@ -16,11 +19,11 @@ from scipy.sparse import csr_array
 from bagwise._utils.progress import Progress, wanted
 from bagwise._utils.threads import one_thread
 from bagwise.bags.bags import Bags, BagStream
-from bagwise.bags.stream import Batch
+from bagwise.bags.stacked import Batch
 from bagwise.features.maps import Features
 
-# Features (or points, if these are longer) worked on at once: they stay in the processor's cache.
-BLOCK_BYTES = 1 << 21
+# Features (or points, if these are longer) that a thread works on at once: they stay in its cache.
+BLOCK_BYTES = 1 << 20
 
 # Rows per piece from which a product for each beats a sparse product for all: a call takes as long
 # as adding up some thirty rows.
@@ -29,8 +32,10 @@ LONG_PIECE = 32
 # Mean embeddings that may be summed in one pass over a file, when several kernels are tried.
 TOGETHER_BYTES = 1 << 28
 
-# Parts of a batch that threads work on: a fixed number, so that sums do not depend on the machine.
-BATCH_PARTS = 4
+# Blocks that a thread works on before their sums are added up: a fixed number, so that sums do not
+# depend on the machine; and parts of so many blocks that wait for each other.
+PART_BLOCKS = 8
+PARTS = 4
 
 # Features of a bag's points that differ by less, as a share of the largest, are equal.
 ROUNDING = 1e-14
@@ -56,7 +61,7 @@ class BagStats:
 
 
 def summarise(bags: Bags, features: Features, *, covariance: bool = True) -> BagStats:
-    """Pool the features of each bag in one pass over the points, in bounded memory.
+    """Sum the features of each bag in one pass over the points, in bounded memory.
 
     Parameters
     ----------
@@ -73,66 +78,150 @@ def summarise(bags: Bags, features: Features, *, covariance: bool = True) -> Bag
     >>> summarise(bags, features).mean.round(6)
     array([[1., 0.], [0., 0.]])
     """
+    return next(summarise_each(bags, [features], covariance=covariance))
+
+
+def summarise_each(
+    bags: Bags,
+    candidates: Sequence[Features],
+    *,
+    covariance: bool = True,
+    together_bytes: int = TOGETHER_BYTES,
+) -> Iterator[BagStats]:
+    """Sum several features: of a file in one pass, or in a few if there are very many bags.
+
+    In memory a pass costs nothing, so that each waits until the one before is used.
+    """
+    together = 1
     if isinstance(bags, BagStream):
-        return next(summarise_stream(bags, [features], covariance=covariance))
-    with one_thread():  # blocks are small: threads would only wait for each other
-        return _summarise(bags, features, covariance)
+        most = max(features.n_outputs for features in candidates)
+        together = max(1, together_bytes // (8 * bags.n_bags * most))
+    for start in range(0, len(candidates), together):
+        sums = [BagSums(f, bags.effective_sizes, covariance) for f in candidates[start:][:together]]
+        # Threads of our own, each with a part of the blocks: BLAS's would wait for each other.
+        with one_thread(), ThreadPoolExecutor(joblib.cpu_count()) as threads:
+            for batch in bags.batches("pooling points"):
+                for each in sums:
+                    each.add(batch, threads)
+        yield from (each.finish() for each in sums)
 
 
-def _summarise(bags: Bags, features: Features, covariance: bool) -> BagStats:
-    d = features.n_outputs
-    shares = shares_of(bags)
-    unbias = _unbias(bags, shares)
-    mean = np.zeros((bags.n_bags, d))
-    scatter = np.zeros((d, d))
-    split = _SplitBags()
-    n_rows = max(1, BLOCK_BYTES // (8 * max(d, bags.n_features)))
-    with Progress("pooling points", bags.n_points, wanted()) as bar:
-        for block in blocks_of(bags.offsets, n_rows):
-            phi = features(bags.points[block.rows])
-            pieces = block.pool(phi, shares[block.rows])
-            mean[block.bags] += pieces
-            bar.advance(len(phi))
-            if not covariance:
-                continue
-            weight = block.total(shares[block.rows])
-            centers = pieces / weight[:, None]
-            split.add(block, weight, centers)
-            phi -= centers[block.piece_of_row]
-            phi *= np.sqrt(shares[block.rows] * unbias[block.bags][block.piece_of_row])[:, None]
-            scatter += phi.T @ phi
-    if not covariance or not unbias.any():
-        return BagStats(mean, bags.effective_sizes)
-    scatter += split.scatter(mean, unbias)
-    return BagStats(mean, bags.effective_sizes, _within_cov(scatter, unbias, mean))
+class BagSums:
+    """Sums of features over bags, as points come: in any batches, in any order.
 
+    Of each bag Σ_j s_j and Σ_j s_j φ(x_j), with s the points' shares of their bag; of all bags
+    together the scatter around their means. When points b join points a of a bag,
 
-def _within_cov(
-    scatter: Float64[np.ndarray, "d d"],
-    unbias: Float64[np.ndarray, " n"],
-    mean: Float64[np.ndarray, "n d"],
-) -> Float64[np.ndarray, "d d"]:
-    """Average the scatter over the bags that have one."""
-    within_cov = scatter / np.count_nonzero(unbias)
-    if np.diag(within_cov).mean() < (ROUNDING * np.abs(mean).max()) ** 2:
-        within_cov[:] = 0.0  # the points of each bag are equal
-    return within_cov
+    S_(a ∪ b) = S_a + S_b + s_a s_b/(s_a + s_b) (m_a − m_b)(m_a − m_b)^T
 
+    so that nothing cancels, however small the spread within bags.
 
-def shares_of(bags: Bags) -> Float64[np.ndarray, " n_points"]:
-    """Return each point's share of its bag; shares of a bag add up to 1."""
-    if bags.weights is None:
-        return np.repeat(1.0 / bags.sizes, bags.sizes)
-    return bags.weights / np.repeat(np.add.reduceat(bags.weights, bags.offsets[:-1]), bags.sizes)
+    Parameters
+    ----------
+    features : Features, points (n, p) ↦ (n, d)
+    sizes : (n,), effective sizes of the bags, by which shares are made into unbiased covariances
+    covariance : whether to sum the scatter too
 
+    References
+    ----------
+    Chan, Golub, LeVeque (1983), Algorithms for computing the sample variance.
 
-def _unbias(bags: Bags, shares: Float64[np.ndarray, " n_points"]) -> Float64[np.ndarray, " n"]:
-    """Return 1/(1 − Σ_j share²), N/(N − 1) without weights; 0 for bags of one point in effect."""
-    return _one_over(1.0 - np.add.reduceat(shares**2, bags.offsets[:-1]))
+    Examples
+    --------
+    >>> from bagwise.features.maps import FourierFeatures
+    >>> from bagwise.features.scaling import Scaling
+    >>> bags = Bags.from_list([[[0.0]], [[0.0], [np.pi]]])
+    >>> features = FourierFeatures(Scaling.of(np.zeros(1)), np.array([[1.0]]))
+    >>> first, second = (BagSums(features, bags.effective_sizes) for _ in range(2))
+    >>> (batch,) = bags.batches()
+    >>> first.add(batch.take(slice(0, 1)))
+    >>> second.add(batch.take(slice(1, 2)))
+    >>> first.merge(second).finish().mean.round(6)
+    array([[1., 0.], [0., 0.]])
+    """
 
+    def __init__(
+        self,
+        features: Features,
+        sizes: Float64[np.ndarray, " n"],
+        covariance: bool = True,
+        block_bytes: int | None = None,
+    ) -> None:
+        n, d = len(sizes), features.n_outputs
+        free = 1.0 - 1.0 / sizes
+        self._sizes, self._features = sizes, features
+        # N/(N − 1); 0 for bags of one point in effect, which have no covariance.
+        self._unbias = np.divide(1.0, free, out=np.zeros_like(free), where=free > 1e-9)
+        self._mean, self._weight = np.zeros((n, d)), np.zeros(n)
+        wanted = covariance and bool(self._unbias.any())
+        self._scatter = np.zeros((d, d)) if wanted else None
+        self._block_bytes = BLOCK_BYTES if block_bytes is None else block_bytes
 
-def _one_over(free: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
-    return np.divide(1.0, free, out=np.zeros_like(free), where=free > 1e-9)
+    def add(self, batch: Batch, threads: ThreadPoolExecutor | None = None) -> None:
+        """Add points: parts of the batch by threads, their sums in order."""
+        width = max(self._features.n_outputs, batch.points.shape[1])
+        blocks = list(blocks_of(batch.starts, max(1, self._block_bytes // (8 * width))))
+        parts = [blocks[i : i + PART_BLOCKS] for i in range(0, len(blocks), PART_BLOCKS)]
+        with Progress("pooling points", len(parts), wanted() and len(parts) > PARTS) as bar:
+            for start in range(0, len(parts), PARTS):
+                some = parts[start : start + PARTS]
+                run = map if threads is None else threads.map
+                for pieces, scatter in run(lambda part: self._pool(batch, part), some):
+                    if self._scatter is not None:
+                        self._scatter += scatter
+                    for block, weight, sums in pieces:
+                        self._join(batch.bags[block.bags], weight, sums)
+                    bar.advance(1)
+
+    def merge(self, other: BagSums) -> BagSums:
+        """Add the sums of other points of the same bags; returns itself."""
+        if self._scatter is not None and other._scatter is not None:
+            self._scatter += other._scatter
+        seen = np.flatnonzero(other._weight > 0)
+        self._join(seen, other._weight[seen], other._mean[seen])
+        return self
+
+    def finish(self) -> BagStats:
+        """Return what the features say of the bags, once all points were added."""
+        if self._scatter is None:
+            return BagStats(self._mean, self._sizes)
+        within_cov = self._scatter / np.count_nonzero(self._unbias)
+        if np.diag(within_cov).mean() < (ROUNDING * np.abs(self._mean).max()) ** 2:
+            within_cov[:] = 0.0  # the points of each bag are equal
+        return BagStats(self._mean, self._sizes, within_cov)
+
+    def _pool(
+        self, batch: Batch, blocks: Sequence[Block]
+    ) -> tuple[list[_Piece], Float64[np.ndarray, "d d"] | float]:
+        """Return the sums of each block's pieces, and their scatter around their own means."""
+        pieces, scatter = list[_Piece](), 0.0
+        for block in blocks:
+            phi, shares = self._features(batch.points[block.rows]), batch.shares[block.rows]
+            sums, weight = block.pool(phi, shares), block.total(shares)
+            pieces.append((block, weight, sums))
+            if self._scatter is not None:
+                phi -= (sums / weight[:, None])[block.piece_of_row]
+                unbias = self._unbias[batch.bags[block.bags]]
+                phi *= np.sqrt(shares * unbias[block.piece_of_row])[:, None]
+                scatter = scatter + phi.T @ phi
+        return pieces, scatter
+
+    def _join(
+        self,
+        bags: Int64[np.ndarray, " k"],
+        weight: Float64[np.ndarray, " k"],
+        sums: Float64[np.ndarray, "k d"],
+    ) -> None:
+        """Add sums of pieces to those of their bags."""
+        before = self._weight[bags]
+        met = np.flatnonzero(before > 0)
+        if self._scatter is not None and len(met):
+            old, new = before[met], weight[met]
+            gaps = self._mean[bags[met]] / old[:, None] - sums[met] / new[:, None]
+            gaps *= np.sqrt(self._unbias[bags[met]] * old * (new / (old + new)))[:, None]
+            self._scatter += gaps.T @ gaps
+        self._mean[bags] += sums
+        self._weight[bags] = before + weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,122 +263,4 @@ def blocks_of(offsets: Int64[np.ndarray, " n_offsets"], n_rows: int) -> Iterator
         yield Block(slice(start, stop), np.arange(first, last), cuts)
 
 
-class _SplitBags:
-    """What the scatter of bags that were cut by the ends of blocks lacks: that of their pieces."""
-
-    def __init__(self) -> None:
-        self._bags: list[int] = []
-        self._weights: list[float] = []
-        self._centers: list[Float64[np.ndarray, " d"]] = []
-
-    def add(
-        self,
-        block: Block,
-        weights: Float64[np.ndarray, " pieces"],
-        centers: Float64[np.ndarray, "pieces d"],
-    ) -> None:
-        """Keep the first and last piece of a block; a whole bag among them adds nothing later."""
-        for piece in {0, len(block.bags) - 1}:
-            self._bags.append(int(block.bags[piece]))
-            self._weights.append(float(weights[piece]))
-            self._centers.append(centers[piece])
-
-    def scatter(
-        self, mean: Float64[np.ndarray, "n d"], unbias: Float64[np.ndarray, " n"]
-    ) -> Float64[np.ndarray, "d d"]:
-        """Return Σ over pieces of weight × unbias × (center − mean)(center − mean)^T."""
-        bags = np.array(self._bags)
-        gaps = np.array(self._centers) - mean[bags]
-        return (gaps * (np.array(self._weights) * unbias[bags])[:, None]).T @ gaps
-
-
-def summarise_stream(
-    bags: BagStream, candidates: Sequence[Features], *, covariance: bool = True
-) -> Iterator[BagStats]:
-    """Pool several features in one pass over a file, or in a few if there are very many bags.
-
-    Rows may come in any order. A bag's points are scattered over batches, so the scatter of each
-    piece around its own mean is added up, and that of the mean around the bag's points so far:
-
-    S_(a ∪ b) = S_a + S_b + W_a W_b/(W_a + W_b) (m_a − m_b)(m_a − m_b)^T
-
-    Nothing cancels, however small the spread within bags.
-
-    References
-    ----------
-    Chan, Golub, LeVeque (1983), Algorithms for computing the sample variance.
-    """
-    most = max(features.n_outputs for features in candidates)
-    together = max(1, TOGETHER_BYTES // (8 * bags.n_bags * most))
-    for start in range(0, len(candidates), together):
-        pools = [_Pool(bags, f, covariance) for f in candidates[start : start + together]]
-        with one_thread(), ThreadPoolExecutor(joblib.cpu_count()) as threads:
-            for batch in bags.batches("pooling points"):
-                for pool in pools:
-                    pool.add(batch, threads)
-        yield from (pool.stats() for pool in pools)
-
-
 _Piece = tuple[Block, Float64[np.ndarray, " k"], Float64[np.ndarray, "k d"]]
-
-
-class _Pool:
-    """Sums of one kind of features over the bags of a stream, as batches of its points come."""
-
-    def __init__(self, bags: BagStream, features: Features, covariance: bool) -> None:
-        n, d = bags.n_bags, features.n_outputs
-        self._sizes, self._features = bags.effective_sizes, features
-        self._unbias = _one_over(1.0 - 1.0 / self._sizes)
-        self._covariance = covariance and bool(self._unbias.any())
-        self._mean, self._weight = np.zeros((n, d)), np.zeros(n)
-        self._scatter = np.zeros((d, d)) if self._covariance else None
-
-    def add(self, batch: Batch, threads: ThreadPoolExecutor) -> None:
-        """Pool the features of a batch: parts of it by threads, added up in their order."""
-        width = max(self._features.n_outputs, batch.points.shape[1])
-        blocks = list(blocks_of(batch.starts, max(1, BLOCK_BYTES // (8 * width))))
-        step = -(-len(blocks) // BATCH_PARTS)
-        parts = [blocks[start : start + step] for start in range(0, len(blocks), step)]
-        for pieces, scatter in threads.map(lambda part: self._pool(batch, part), parts):
-            if self._scatter is not None:
-                self._scatter += scatter
-            for block, weight, sums in pieces:
-                self._merge(batch.bags[block.bags], weight, sums)
-
-    def _pool(self, batch: Batch, blocks: Sequence[Block]) -> tuple[list[_Piece], Any]:
-        """Return the sums of each block's pieces, and their scatter around their own means."""
-        pieces, scatter = list[_Piece](), 0.0
-        for block in blocks:
-            phi, shares = self._features(batch.points[block.rows]), batch.shares[block.rows]
-            sums, weight = block.pool(phi, shares), block.total(shares)
-            pieces.append((block, weight, sums))
-            if self._scatter is not None:
-                phi -= (sums / weight[:, None])[block.piece_of_row]
-                unbias = self._unbias[batch.bags[block.bags]]
-                phi *= np.sqrt(shares * unbias[block.piece_of_row])[:, None]
-                scatter = scatter + phi.T @ phi
-        return pieces, scatter
-
-    def _merge(
-        self,
-        bags: Int64[np.ndarray, " k"],
-        weight: Float64[np.ndarray, " k"],
-        sums: Float64[np.ndarray, "k d"],
-    ) -> None:
-        """Add pieces to their bags."""
-        before = self._weight[bags]
-        if self._scatter is not None:
-            gaps = self._mean[bags] / np.maximum(before, np.finfo(float).tiny)[:, None]
-            gaps -= sums / weight[:, None]
-            harmonic = self._unbias[bags] * before * (weight / (before + weight))
-            gaps *= np.sqrt(harmonic)[:, None]
-            self._scatter += gaps.T @ gaps
-        self._mean[bags] += sums
-        self._weight[bags] = before + weight
-
-    def stats(self) -> BagStats:
-        """Return what the features say of the bags, after the last batch."""
-        if self._scatter is None:
-            return BagStats(self._mean, self._sizes)
-        within_cov = _within_cov(self._scatter, self._unbias, self._mean)
-        return BagStats(self._mean, self._sizes, within_cov)

@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise._utils.progress import Progress, wanted
 from bagwise._utils.threads import one_thread
-from bagwise.bags.bags import Bags, BagStream, as_bags
+from bagwise.bags.bags import Bags, as_bags
 from bagwise.bags.checks import check_covariates_match, check_features_match
 from bagwise.bags.grouping import show
-from bagwise.embedding.sums import BagStats, summarise, summarise_stream
+from bagwise.embedding.sums import BagStats, summarise, summarise_each
 from bagwise.estimators.explanation import Directions, Explanation, Witness, one_bag
 from bagwise.estimators.parameters import flag, generator, positive, wrong
 from bagwise.features.kernels import Kernel, as_kernel
@@ -150,13 +150,9 @@ class BagEstimator(BaseEstimator):
 
     def embeddings(self, bags: Bags) -> Iterator[Embedding]:
         """Make features from the training bags; several, if the bandwidth is to be chosen."""
-        if isinstance(bags, BagStream):  # fewer passes over the file, if all are known at once
-            candidates = list(self.candidate_features(bags))
-            stats = summarise_stream(bags, candidates, covariance=self.needs_covariance)
-            yield from map(Embedding, candidates, stats)
-            return
-        for features in self.candidate_features(bags):
-            yield Embedding(features, summarise(bags, features, covariance=self.needs_covariance))
+        candidates = list(self.candidate_features(bags))
+        stats = summarise_each(bags, candidates, covariance=self.needs_covariance)
+        yield from map(Embedding, candidates, stats)
 
     def _n_candidates(self) -> int:
         """Return how many sets of features are tried."""

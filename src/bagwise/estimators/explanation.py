@@ -20,7 +20,6 @@ from jaxtyping import Float, Float64
 from bagwise.bags.arrays import n_axes
 from bagwise.bags.bags import Bags, as_bags
 from bagwise.bags.grouping import show
-from bagwise.embedding.sums import shares_of
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.features.column_split import split_by_column
 from bagwise.features.maps import Features, FourierFeatures, LandmarkFeatures
@@ -144,7 +143,7 @@ class Explanation:
     @cached_property
     def shares(self) -> Float64[np.ndarray, " n"]:
         """Share of each point in the bag (N,): 1/N without weights."""
-        return shares_of(self.bags)
+        return self.bags.shares
 
     @cached_property
     def points(self) -> Float64[np.ndarray, " n"]:

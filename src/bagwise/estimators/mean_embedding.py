@@ -13,7 +13,7 @@ from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.bags.grouping import show
 from bagwise.embedding.gram import bag_gram, bag_norms
 from bagwise.embedding.prior import ROUNDING, whitening
-from bagwise.embedding.sums import BagStats, shares_of
+from bagwise.embedding.sums import BagStats
 from bagwise.estimators.base import BagRegressor, Embedding, bandwidths
 from bagwise.estimators.explanation import Directions, Witness
 from bagwise.estimators.parameters import choice, flag, generator, number_or, positive
@@ -279,8 +279,8 @@ class MeanEmbeddingRidge(BagRegressor):
         products = bag_gram(self.kernel_, self.scaling_, bags, self.bags_)[0]
         norm = float(bag_norms(self.kernel_, self.scaling_, bags)[0])
         c, b = head.pull(products, norm)
-        per_point = np.repeat(c, self.bags_.sizes) * shares_of(self.bags_)
-        slope = unit * np.concatenate([per_point, b * shares_of(bags)])
+        per_point = np.repeat(c, self.bags_.sizes) * self.bags_.shares
+        slope = unit * np.concatenate([per_point, b * bags.shares])
         points = np.concatenate([self.bags_.points, bags.points])
         features = LandmarkFeatures(self.kernel_, self.scaling_, self.scaling_(points))
         offset = unit * (c @ head.average + b * products.mean())

@@ -149,10 +149,7 @@ def _moments(bags: Bags, low: Column, high: Column) -> tuple[Column, Column]:
 
 
 def _blocks(bags: Bags) -> Iterator[Float64[np.ndarray, "n p"]]:
-    if isinstance(bags, BagStream):
-        for batch in bags.batches("measuring columns"):
-            yield batch.points.astype(np.float64)
-        return
     rows = max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // bags.n_features))
-    for start in range(0, bags.n_points, rows):
-        yield bags.points[start : start + rows].astype(np.float64)
+    for batch in bags.batches("measuring columns"):
+        for start in range(0, len(batch.points), rows):
+            yield batch.points[start : start + rows].astype(np.float64)
