@@ -130,9 +130,8 @@ def test_several_features_share_a_pass_if_there_is_room(tmp_path, monkeypatch):
 
     monkeypatch.setattr(type(stream), "batches", counted)
     for room, n_passes in ((1 << 28, 1), (2 * 8 * 40 * 6, 2), (1, 3)):
-        monkeypatch.setattr(embedding, "TOGETHER_BYTES", room)
         passes.clear()
-        found = list(summarise_each(stream, candidates))
+        found = list(summarise_each(stream, candidates, together_bytes=room))
         assert len(passes) == n_passes
         for stats, features in zip(found, candidates, strict=True):
             expected = summarise(bags, features)

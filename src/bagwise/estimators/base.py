@@ -30,10 +30,11 @@ from bagwise.features.landmarks import (
 )
 from bagwise.features.maps import Features, FourierFeatures, LandmarkFeatures
 from bagwise.features.scaling import Scaling
-from bagwise.heads.point import DrawMoments, Head, Moments
+from bagwise.heads.base import Head
 from bagwise.heads.task import Task
-from bagwise.predictions.gaussian import Prediction, VarianceParts
-from bagwise.predictions.mixture import MixturePrediction
+from bagwise.likelihoods.base import Likelihood
+from bagwise.likelihoods.gaussian import Gaussian
+from bagwise.predictions.latent import Query
 
 # Multiples of the median heuristic that bandwidth_scale="auto" chooses from.
 AUTO_SCALES = (0.5, 1.0, 2.0, 4.0)
@@ -66,6 +67,7 @@ class BagEstimator(BaseEstimator):
     """
 
     needs_covariance: ClassVar[bool] = False
+    likelihood: ClassVar[Likelihood] = Gaussian()
     tuning_metric: ClassVar[str] = "nll"
 
     kernel: Kernel | str
@@ -233,7 +235,7 @@ class BagEstimator(BaseEstimator):
     def _respond(self, bags: Bags) -> tuple[Witness, Directions, float, Float64[np.ndarray, " r"]]:
         """Return the witness function of one bag, its directions, and level and γ of its mean."""
         stats = summarise(bags, self.features_, covariance=False)
-        response, unit = self.head_.response(stats), self.label_scale_
+        response, unit = self.head_.response(self.head_.embed(stats)), self.label_scale_
         slope = unit * response.slope
         directions = Directions.of(self.features_, slope * (stats.mean[0] - response.center))
         function = Witness(self.features_, slope, float(slope @ response.center))
@@ -245,12 +247,14 @@ class BagEstimator(BaseEstimator):
         check_covariates_match(*self._covariates, bags)
         return bags
 
-    @abstractmethod
     def predict_stats(self, stats: BagStats, bags: Bags) -> Any:
         """Predict bags whose statistics are there already."""
-
-    def _moments(self, stats: BagStats, bags: Bags) -> Moments | DrawMoments:
-        return self.head_.moments(stats, self.effects_.design(bags.covariates, bags.n_bags))
+        design = self.effects_.design(bags.covariates, bags.n_bags)
+        query = Query(
+            self.head_, self.head_.embed(stats), design, self.label_center_, self.label_scale_
+        )
+        classes = getattr(self, "classes_", None)
+        return self.likelihood.predict(query, sizes=stats.sizes, ids=bags.ids, classes=classes)
 
 
 class BagRegressor(RegressorMixin, BagEstimator):
@@ -264,32 +268,6 @@ class BagRegressor(RegressorMixin, BagEstimator):
         """Return the predicted labels (n_bags,), and with return_std their standard deviations."""
         prediction = self.predict_dist(X)
         return (prediction.mean, prediction.std) if return_std else prediction.mean
-
-    def predict_stats(self, stats: BagStats, bags: Bags) -> Prediction:
-        """Predict bags whose statistics are there already."""
-        return self._prediction(self._moments(stats, bags), stats.sizes, bags)
-
-    def _prediction(
-        self, moments: Moments | DrawMoments, sizes: Float64[np.ndarray, " n"], bags: Bags
-    ) -> Prediction:
-        """Bring moments to the units of the label."""
-        unit, mean = self.label_scale_, self.label_center_ + self.label_scale_ * moments.mean
-        if isinstance(moments, DrawMoments):
-            return MixturePrediction(
-                mean,
-                moments.noise * unit**2,
-                sizes=sizes,
-                curves=moments.curves.scaled(unit**2),
-                ids=bags.ids,
-            )
-        curve = None if moments.size_curve is None else moments.size_curve.scaled(unit**2)
-        parts = VarianceParts.broadcast(
-            bags.n_bags,
-            bag=0.0 if curve is None else curve.variance(sizes),
-            weights=np.asarray(moments.weights) * unit**2,
-            noise=moments.noise * unit**2,
-        )
-        return Prediction(mean, parts, sizes=sizes, size_curve=curve, ids=bags.ids)
 
 
 def bandwidths(

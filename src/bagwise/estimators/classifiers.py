@@ -17,26 +17,27 @@ from jaxtyping import Float64
 from sklearn.base import ClassifierMixin
 
 from bagwise.bags.bags import Bags
-from bagwise.embedding.prior import OneBasis
-from bagwise.embedding.sums import BagStats
+from bagwise.embedding.model import point_model
+from bagwise.embedding.prior import FixedPrior
 from bagwise.estimators.base import BagEstimator, Embedding
 from bagwise.estimators.posterior_model import PosteriorModel
 from bagwise.estimators.shrinkage_model import COVARIANCE_FLOOR, ShrinkageModel
 from bagwise.features.kernels import Kernel
-from bagwise.heads.point import DrawMoments, Head, ShrinkageHead
+from bagwise.heads.base import Head
+from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.heads.task import Task
 from bagwise.inference.priors import Priors
 from bagwise.inference.settings import NUTS
-from bagwise.likelihoods import ClassLikelihood, Logistic, Probit
-from bagwise.predictions.classes import ClassPrediction
-from bagwise.predictions.mixture import MixturePrediction
+from bagwise.likelihoods.base import ClassLikelihood
+from bagwise.likelihoods.logistic import Logistic
+from bagwise.likelihoods.probit import Probit
 
 
 class BagClassifier(ClassifierMixin, BagEstimator):
     """A scikit-learn classifier of two classes whose samples are bags."""
 
     tuning_metric: ClassVar[str] = "log_loss"
-    likelihood: ClassVar[Any]
+    likelihood: ClassVar[ClassLikelihood]
 
     class_weight: Any
 
@@ -56,20 +57,6 @@ class BagClassifier(ClassifierMixin, BagEstimator):
     def predict_proba(self, X: Any) -> Float64[np.ndarray, "n 2"]:
         """Return the probability of each class, in the order of ``classes_``."""
         return self.predict_dist(X).proba
-
-    def predict_stats(self, stats: BagStats, bags: Bags) -> ClassPrediction:
-        """Predict bags whose statistics are there already."""
-        moments = self._moments(stats, bags)
-        if not isinstance(moments, DrawMoments):
-            moments = DrawMoments.of_one(moments)
-        latent = MixturePrediction(
-            moments.mean,
-            np.zeros(len(moments.mean)),
-            sizes=stats.sizes,
-            curves=moments.curves,
-            ids=bags.ids,
-        )
-        return ClassPrediction(latent, self.likelihood, self.classes_)
 
 
 class BayesianLogisticClassifier(PosteriorModel, BagClassifier):
@@ -127,8 +114,8 @@ class BayesianLogisticClassifier(PosteriorModel, BagClassifier):
         self.random_state = random_state
 
     def _fit_head(self, embedding: Embedding, task: Task) -> Head:
-        family = OneBasis.point(embedding.stats.mean)
-        return ShrinkageHead.fit(family, embedding.stats, task, None, self.likelihood)
+        prior = FixedPrior(point_model(embedding.stats.mean))
+        return ShrinkageHead.fit(prior, embedding.stats, task, None, self.likelihood)
 
 
 class ShrinkageClassifier(ShrinkageModel, BagClassifier):

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.bags.grouping import show
 from bagwise.embedding.gram import bag_gram, bag_norms
-from bagwise.embedding.prior import ROUNDING, whitening
+from bagwise.embedding.model import ROUNDING, EmbeddingModel, point_model, whitening
+from bagwise.embedding.posterior import EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
 from bagwise.estimators.base import BagRegressor, Embedding, bandwidths
 from bagwise.estimators.explanation import Directions, Witness
@@ -21,10 +22,11 @@ from bagwise.features.kernels import Kernel, as_kernel
 from bagwise.features.landmarks import sample_points
 from bagwise.features.maps import LandmarkFeatures
 from bagwise.features.scaling import Scaling
-from bagwise.heads.point import MIN_NOISE, Effects, Head, Moments, Response
+from bagwise.heads.base import MIN_NOISE, Head, Response
 from bagwise.heads.task import Task
 from bagwise.inference.ridge import RidgeProblem
 from bagwise.predictions.gaussian import Prediction
+from bagwise.predictions.latent import Latent
 
 # Points on the way from the average bag to another at which the Gaussian level's gradient is taken.
 # It varies as a Gaussian of width s does, and bags lie a few s apart.
@@ -71,15 +73,15 @@ class SecondLevel:
         gamma, average = problem.effects_for(gram @ dual), products.mean(axis=0)
         return cls(var, norms, average, dual, gamma, penalty, noise)
 
-    def moments(
+    def of_products(
         self,
         products: Float64[np.ndarray, "m n"],
         norms: Float64[np.ndarray, " m"] | None,
         effects: Float64[np.ndarray, "m r"],
-    ) -> Moments:
+    ) -> Latent:
         """Predict bags by their products with the training bags; with s, by their norms too."""
         gram = _gram(products, norms, self.norms, self.var)
-        return Moments(gram @ self.dual + effects @ self.gamma, 0.0, self.noise)
+        return Latent.of_points(gram @ self.dual + effects @ self.gamma, self.noise)
 
     def value(self, products: Float64[np.ndarray, "m n"], norms: Float64[np.ndarray, " m"]) -> Any:
         """Return Σ_i dual_i K(·, μ̂_i) at embeddings with these products and norms, (m,)."""
@@ -118,10 +120,12 @@ class LandmarkRidgeHead:
 
     Attributes
     ----------
+    model : EmbeddingModel, which takes bags for points
     weight_map : (d, q), T with T^T k(u,u) T = I, so that T^T μ̂ are orthonormal coordinates
     train : (n, q), of the training bags
     """
 
+    model: EmbeddingModel
     weight_map: Float64[np.ndarray, "d q"]
     train: Float64[np.ndarray, "n q"]
     second: SecondLevel
@@ -131,14 +135,18 @@ class LandmarkRidgeHead:
         """Leave-one-out error."""
         return self.second.noise
 
-    def moments(self, stats: BagStats, effects: Effects) -> Moments:
-        """Predict from mean embeddings at the landmarks."""
-        bags = stats.mean @ self.weight_map
-        return self.second.moments(bags @ self.train.T, np.sum(bags**2, axis=1), effects)
+    def embed(self, stats: BagStats) -> EmbeddingPosterior:
+        """Return the mean embeddings, taken for the truth."""
+        return self.model.posterior(stats)
 
-    def response(self, stats: BagStats) -> Response:
+    def latent(self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]) -> Latent:
+        """Predict from mean embeddings at the landmarks."""
+        bags = posterior.at_landmarks() @ self.weight_map
+        return self.second.of_products(bags @ self.train.T, np.sum(bags**2, axis=1), design)
+
+    def response(self, posterior: EmbeddingPosterior) -> Response:
         """Return the gradient, averaged between the average bag and this one."""
-        bag, center = stats.mean[0] @ self.weight_map, self.train.mean(axis=0)
+        bag, center = posterior.at_landmarks()[0] @ self.weight_map, self.train.mean(axis=0)
         c, b = self.second.pull(self.train @ bag, float(bag @ bag))
         slope = self.weight_map @ (c @ self.train + b * bag)
         level = self.second.value((self.train @ center)[None], np.array([center @ center]))[0]
@@ -247,7 +255,7 @@ class MeanEmbeddingRidge(BagRegressor):
         weight_map = whitening(embedding.features.weight_gram())
         train = embedding.stats.mean @ weight_map
         second = SecondLevel.fit(train @ train.T, task, self)
-        return LandmarkRidgeHead(weight_map, train, second)
+        return LandmarkRidgeHead(point_model(embedding.stats.mean), weight_map, train, second)
 
     def has_shared_features(self) -> bool:
         """Whether features can be shared between candidates: if there are landmarks."""
@@ -268,8 +276,9 @@ class MeanEmbeddingRidge(BagRegressor):
         linear = self.head_.var is None  # which needs no norms
         norms = None if linear else bag_norms(self.kernel_, self.scaling_, bags)
         effects = self.effects_.design(bags.covariates, bags.n_bags)
-        moments = self.head_.moments(products, norms, effects)
-        return self._prediction(moments, bags.effective_sizes, bags)
+        latent = self.head_.of_products(products, norms, effects)
+        latent = latent.scaled(self.label_center_, self.label_scale_)
+        return Prediction.from_latent(latent, sizes=bags.effective_sizes, ids=bags.ids)
 
     def _respond(self, bags: Bags) -> tuple[Witness, Directions, float, Float64[np.ndarray, " r"]]:
         """Return the same of exact sums: the features are all points, the directions all bags."""

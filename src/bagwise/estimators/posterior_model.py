@@ -10,8 +10,9 @@ from jaxtyping import Float64
 from bagwise.bags.bags import Bags
 from bagwise.estimators.base import BagEstimator, Embedding
 from bagwise.estimators.parameters import generator, wrong
-from bagwise.heads.point import Head, ShrinkageHead
+from bagwise.heads.base import Head
 from bagwise.heads.posterior import PosteriorHead
+from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.heads.task import Task
 from bagwise.inference.diagnostics import Diagnostics, diagnose, warn_if_bad
 from bagwise.inference.priors import Priors
@@ -79,7 +80,7 @@ class PosteriorModel(BagEstimator):
         slopes = raw[:, :, 1:] / self.effects_.scale
         constant = raw[:, :, 0] - slopes @ self.effects_.center
         shown = {
-            "weights": draws.w @ start.basis.weight_map.T * unit,
+            "weights": draws.w @ start.model.weight_map.T * unit,
             "intercept": self.label_center_ + unit * constant,
         }
         if slopes.shape[2]:

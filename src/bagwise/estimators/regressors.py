@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from bagwise.embedding.prior import KernelPrior, with_floor
+from bagwise.embedding.model import point_model
+from bagwise.embedding.prior import FixedPrior
 from bagwise.estimators.base import BagRegressor, Embedding
 from bagwise.estimators.parameters import number_or
 from bagwise.estimators.posterior_model import PosteriorModel
 from bagwise.estimators.shrinkage_model import COVARIANCE_FLOOR, ShrinkageModel, within_cov_of
 from bagwise.features.kernels import Kernel
-from bagwise.heads.point import Head, LinearHead, ShrunkMeanHead
+from bagwise.heads.base import Head
+from bagwise.heads.linear import LinearHead
 from bagwise.heads.task import Task
 from bagwise.inference.priors import Priors
 from bagwise.inference.settings import NUTS
@@ -82,9 +84,10 @@ class RBFNetworkRegressor(BagRegressor):
 
     def _fit_head(self, embedding: Embedding, task: Task) -> Head:
         penalty = number_or("penalty", self.penalty, "loo", "validation")
+        embedded = point_model(embedding.stats.mean).posterior(embedding.stats)
         if penalty is None and self.penalty == "validation":
-            return LinearHead.ridge_by_validation(embedding.stats.mean, task)
-        return LinearHead.ridge(embedding.stats.mean, task, penalty)
+            return LinearHead.ridge_by_validation(embedded, task)
+        return LinearHead.ridge(embedded, task, penalty)
 
     @property
     def penalty_(self) -> float:
@@ -139,7 +142,8 @@ class BayesianLinearRegressor(BagRegressor):
 
     def _fit_head(self, embedding: Embedding, task: Task) -> Head:
         weight_var = number_or("weight_var", self.weight_var, "evidence")
-        return LinearHead.bayesian(embedding.stats.mean, task, weight_var)
+        embedded = point_model(embedding.stats.mean).posterior(embedding.stats)
+        return LinearHead.bayesian(embedded, task, weight_var)
 
     @property
     def noise_var_(self) -> float:
@@ -205,10 +209,10 @@ class FrequentistShrinkageRegressor(BagRegressor):
         self.random_state = random_state
 
     def _fit_head(self, embedding: Embedding, task: Task) -> Head:
-        within_cov = within_cov_of(embedding.stats)
-        return ShrunkMeanHead.fit(
-            KernelPrior(embedding.features, embedding.stats, COVARIANCE_FLOOR),
-            with_floor(within_cov, COVARIANCE_FLOOR),
+        within_cov_of(embedding.stats)
+        prior = FixedPrior.kernel(embedding.features, embedding.stats, COVARIANCE_FLOOR)
+        return LinearHead.shrunk(
+            prior.model,
             embedding.stats,
             task,
             penalty=number_or("penalty", self.penalty, "loo"),
@@ -218,7 +222,7 @@ class FrequentistShrinkageRegressor(BagRegressor):
     @property
     def penalty_(self) -> float:
         """Penalty λ that was used, for standardised labels."""
-        return self.head_.linear.penalty
+        return self.head_.penalty
 
     @property
     def prior_scale_(self) -> float:

@@ -7,16 +7,16 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float64
 
-from bagwise.embedding.prior import ConvolvedPrior, KernelPrior
+from bagwise.embedding.prior import ConvolvedPrior, FixedPrior, Prior
 from bagwise.embedding.sums import BagStats
 from bagwise.estimators.base import BagEstimator, Embedding
 from bagwise.estimators.parameters import choice, number_or, positive
 from bagwise.exceptions import InvalidBagsError
-from bagwise.heads.point import Head, ShrinkageHead
+from bagwise.heads.base import Head
+from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.heads.task import Task
-from bagwise.likelihoods import Gaussian, Likelihood
 
-# Relative floor of the within-bag covariance; see bagwise.embedding.prior.with_floor.
+# Relative floor of the within-bag covariance; see bagwise.embedding.model.with_floor.
 COVARIANCE_FLOOR = 0.01
 
 
@@ -24,7 +24,6 @@ class ShrinkageModel(BagEstimator):
     """Fits the point estimate of the weights, and shows it in the label's units."""
 
     needs_covariance: ClassVar[bool] = True
-    likelihood: ClassVar[Likelihood] = Gaussian()
 
     prior: str
     head_: Any
@@ -35,14 +34,14 @@ class ShrinkageModel(BagEstimator):
         floor = getattr(self, "covariance_floor", COVARIANCE_FLOOR)
         floor = positive("covariance_floor", floor)
         prior = choice("prior", self.prior, ("kernel", "convolved"))
-        make = KernelPrior if prior == "kernel" else ConvolvedPrior
-        family: KernelPrior | ConvolvedPrior = make(embedding.features, embedding.stats, floor)
-        return ShrinkageHead.fit(family, embedding.stats, task, weight_var, self.likelihood)
+        make = FixedPrior.kernel if prior == "kernel" else ConvolvedPrior
+        made: Prior = make(embedding.features, embedding.stats, floor)
+        return ShrinkageHead.fit(made, embedding.stats, task, weight_var, self.likelihood)
 
     @property
     def weights_(self) -> Float64[np.ndarray, " s"]:
         """Weights α of the function f, in units of the label."""
-        return self.head_.basis.weight_map @ self.head_.w * self.label_scale_
+        return self.head_.model.weight_map @ self.head_.w * self.label_scale_
 
     @property
     def intercept_(self) -> float:

@@ -8,24 +8,19 @@ import numpy as np
 from jaxtyping import Float64
 
 from bagwise._utils.threads import one_thread
-from bagwise.embedding.prior import OneBasis
+from bagwise.embedding.posterior import EmbeddingPosterior
+from bagwise.embedding.prior import FixedPrior
 from bagwise.embedding.sums import BagStats
-from bagwise.heads.point import (
-    DrawMoments,
-    Effects,
-    Response,
-    ShrinkageHead,
-    distinct_sizes,
-    problem_of,
-)
+from bagwise.heads.base import Response
+from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.heads.task import Task
 from bagwise.inference.draws import Draws
 from bagwise.inference.marginal_mode import find_marginal_mode
 from bagwise.inference.priors import Priors, ScalePriors
 from bagwise.inference.settings import NUTS
-from bagwise.inference.shrinkage_objective import LEAST_NOISE
+from bagwise.inference.shrinkage_objective import LEAST_NOISE, ShrinkageProblem
 from bagwise.inference.transport import Transport
-from bagwise.predictions.mixture import SizeCurves
+from bagwise.predictions.latent import Latent
 
 # Draws that a prediction averages over; more would take memory and change nothing.
 MAX_COMPONENTS = 2000
@@ -37,7 +32,7 @@ class PosteriorHead:
 
     Attributes
     ----------
-    start : ShrinkageHead at which the search began; its basis is that of the draws
+    start : ShrinkageHead at which the search began; its model is that of the draws
     draws : Draws, labels standardised
     priors : ScalePriors that were used
     loss : −log evidence per bag, by Laplace
@@ -60,9 +55,14 @@ class PosteriorHead:
         rng: np.random.Generator,
     ) -> PosteriorHead:
         """Go from the point estimate to the posterior: at its mode, by Laplace or by NUTS."""
-        t = start.basis.project(stats.mean, start.prior_mean)
-        family = OneBasis(start.basis, start.prior_mean, t, shrinks=start.shrinks)
-        problem = problem_of(family, stats, task, start.likelihood)
+        problem = ShrinkageProblem(
+            FixedPrior(start.model),
+            stats,
+            task.labels,
+            task.design,
+            task.weights,
+            start.likelihood,
+        )
         resolved = ScalePriors.of(problem, priors)
         begin = start.mode
         if start.length is not None:  # which stays there
@@ -79,7 +79,7 @@ class PosteriorHead:
             from bagwise.inference import density, nuts  # bring JAX, which nothing else needs
 
             z, trajectories = nuts.sample(
-                density.Model(start.likelihood.name, transport.rigid),
+                density.Model(start.likelihood, transport.rigid, start.model.shrinks),
                 density.prepare(problem, resolved, transport),
                 rng.standard_normal((inference.chains, transport.size)),
                 inference,
@@ -88,31 +88,27 @@ class PosteriorHead:
             draws = Draws.of(transport, resolved.names, z, trajectories)
         return cls(start, draws, resolved, mode.loss)
 
-    def moments(self, stats: BagStats, effects: Effects) -> DrawMoments:
-        """Predict from the posterior of each bag's embedding, under each of some draws."""
-        basis, draws = self.start.basis, self.draws.thinned(MAX_COMPONENTS)
-        w, gamma = (part.reshape(-1, part.shape[2]) for part in (draws.w, draws.gamma))
-        eta = draws.scale("prior_scale", 1.0)
-        t = basis.project(stats.mean, self.start.prior_mean)
-        sizes, size_of = distinct_sizes(stats.sizes, self.start.shrinks)
-        h = w @ basis.mean_map.T
-        spectrum = eta[:, None] * basis.spectrum
-        mean = gamma @ effects.T
-        for s, size in enumerate(sizes):
-            bags = np.flatnonzero(size_of == s)
-            mean[:, bags] += (size * eta[:, None] / (1.0 + size * spectrum) * h) @ t[bags].T
-        curves = SizeCurves((w @ basis.spread_map.T) ** 2, spectrum)
-        return DrawMoments(mean, self._noise_var(draws), curves)
+    def embed(self, stats: BagStats) -> EmbeddingPosterior:
+        """Return the posterior at η of each of some draws."""
+        scale = self.draws.thinned(MAX_COMPONENTS).scale("prior_scale", 1.0)
+        return self.start.model.posterior(stats, scale)
 
-    def response(self, stats: BagStats) -> Response:
-        """Return the average over the draws of v = W diag(ηN/(1 + ηλN)) h, for the bag's size N."""
-        basis, draws = self.start.basis, self.draws.thinned(MAX_COMPONENTS)
+    def latent(self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]) -> Latent:
+        """Predict from the posterior of each bag's embedding, under each of some draws."""
+        draws = self.draws.thinned(MAX_COMPONENTS)
         w, gamma = (part.reshape(-1, part.shape[2]) for part in (draws.w, draws.gamma))
-        eta = draws.scale("prior_scale", 1.0)[:, None]
-        (size,), _ = distinct_sizes(stats.sizes[:1], self.start.shrinks)
-        pull = (size * eta / (1.0 + size * eta * basis.spectrum)) * (w @ basis.mean_map.T)
-        slope = basis.projection @ pull.mean(axis=0)
-        return Response(slope, self.start.prior_mean, 0.0, gamma.mean(axis=0))
+        mean, var = posterior.linear(w)
+        mean += gamma @ design.T
+        fixed = self.start.likelihood.fixed_noise
+        noise = self._noise_var(draws) if fixed is None else np.zeros(len(w))
+        return Latent(mean, var, posterior.var_of, np.zeros(len(posterior)), noise)
+
+    def response(self, posterior: EmbeddingPosterior) -> Response:
+        """Return the average over the draws of v = W (1 − κ) P w, for the bag's size."""
+        model, draws = self.start.model, self.draws.thinned(MAX_COMPONENTS)
+        w, gamma = (part.reshape(-1, part.shape[2]) for part in (draws.w, draws.gamma))
+        slope = posterior.slope(w @ model.function_map.T)
+        return Response(slope, model.prior_mean, 0.0, gamma.mean(axis=0))
 
     @property
     def noise_var(self) -> float:

@@ -11,8 +11,12 @@ size is unknown, and linear above, where the prior ends it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Float64
+
+from bagwise._utils.arrays import NUMPY, ArrayLibrary
 
 # Relative scales below this are not told from zero.
 LEAST_RELATIVE = 1e-3
@@ -33,9 +37,9 @@ def bend_of(
 
 
 def relative_scales(
-    c: Float64[np.ndarray, "*m k"], folded: Bool[np.ndarray, " k"], bend: Float64[np.ndarray, " k"]
-) -> tuple[Float64[np.ndarray, "*m k"], Float64[np.ndarray, "*m k"]]:
-    """Return u(c) and log u'(c).
+    c: Any, folded: Any, bend: Any, library: ArrayLibrary = NUMPY
+) -> tuple[Any, Any]:
+    """Return u(c) and log u'(c), for c (..., k) of either library.
 
     Examples
     --------
@@ -43,7 +47,8 @@ def relative_scales(
     >>> u.round(2)
     array([-1.  ,  0.09,  0.09])
     """
-    middle = np.logaddexp(0.0, bend)
-    a = bend + middle * (1.0 + np.exp(-bend)) * c
-    u = np.where(folded, 1.0 + c, np.logaddexp(0.0, a) / middle)
-    return u, np.where(folded, 0.0, np.logaddexp(0.0, -bend) - np.logaddexp(0.0, -a))
+    xp = library.xp
+    middle = xp.logaddexp(0.0, bend)
+    a = bend + middle * (1.0 + xp.exp(-bend)) * c
+    u = xp.where(folded, 1.0 + c, xp.logaddexp(0.0, a) / middle)
+    return u, xp.where(folded, 0.0, xp.logaddexp(0.0, -bend) - xp.logaddexp(0.0, -a))

@@ -5,10 +5,11 @@ grows with their square, so that at zero its derivative, and with it the Fisher 
 nothing. What says something is the density averaged over the weights' own spread V. With δ_s the
 variance that V adds to bags of size s, and τ_i what it adds to the variance of ξ_i,
 
-    δ_s = tr(P V P^T diag(ηλκ)),   τ_i = x_i^T V x_i,   V^-1 = F(ν + δ) + 2 Σ_i b_i P^T diag(ηλκ) P
+    δ_s = tr(P V P^T diag(v_s)),   τ_i = x_i^T V x_i,   V^-1 = F(ν + δ) + 2 Σ_i b_i P^T diag(v_s) P
 
-where F is the Fisher information and b_i = ∂(−log p)/∂ν at ν + δ, less ½τ_i/ν for each unit of
-information in ξ: positive where ν + δ is more than the labels call for. δ is found by iteration.
+where v_s is the variance of the embedding, F the Fisher information and b_i = ∂(−log p)/∂ν at ν +
+δ, less ½τ_i/ν for each unit of information in ξ: positive where ν + δ is more than the labels call
+for. δ is found by iteration.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
-from bagwise.inference.shrinkage_objective import Moments, ShrinkageProblem
+from bagwise.inference.shrinkage_objective import LabelMoments, ShrinkageProblem
 
 MAX_ROUNDS = 30
 
@@ -57,8 +58,8 @@ def information_at(
     added: Float64[np.ndarray, " m"],
 ) -> Information:
     """Return the information at θ, for weights of prior precision (j,)."""
-    at = Moments(problem, theta)
-    base = at.var if problem.family.shrinks else np.ones(len(at.var))  # where ν is not used
+    at = LabelMoments(problem, theta)
+    base = at.var if problem.shrinks else np.ones(len(at.var))  # where ν is not used
     log_var, log_added = np.log(base), np.log(base + added)
     last: tuple[np.ndarray, np.ndarray] | None = None
     for _ in range(MAX_ROUNDS):
@@ -81,11 +82,11 @@ def information_at(
 
 
 def _round(
-    at: Moments, precision: Float64[np.ndarray, " j"], var: Float64[np.ndarray, " m"]
+    at: LabelMoments, precision: Float64[np.ndarray, " j"], var: Float64[np.ndarray, " m"]
 ) -> tuple[tuple[np.ndarray, float], Float64[np.ndarray, " m"]]:
     """Return the information and the average with variances ν + δ, and the δ that follows."""
     problem, q, j = at.problem, len(at.w), len(precision)
-    of, spread = problem.size_of, at.basis.spread_map
+    of, spread = problem.size_of, at.model.function_map
     terms = problem.likelihood.terms(problem.labels, at.mean, var[of])
     matrix = at.products(terms.fisher_mean, terms.fisher_cross, terms.fisher_var)[:j, :j]
     matrix = matrix + np.diag(precision)
@@ -94,9 +95,9 @@ def _round(
     pressed = at.by_size(terms.by_var - 0.5 * tau * terms.fisher_mean / var[of])
     blur = BLUR * np.sqrt(at.by_size(terms.fisher_var))
     positive = 0.5 * (pressed + np.hypot(pressed, blur))
-    matrix[:q, :q] += 2.0 * (spread.T * (positive @ at.left)) @ spread
+    matrix[:q, :q] += 2.0 * (spread.T * (positive @ at.bag_var)) @ spread
     value = float(problem.sample_weight @ (terms.value + 0.5 * tau * terms.fisher_mean))
-    return (matrix, value), at.left @ _quadratic(spread, np.linalg.inv(matrix)[:q, :q])
+    return (matrix, value), at.bag_var @ _quadratic(spread, np.linalg.inv(matrix)[:q, :q])
 
 
 def _quadratic(rows: np.ndarray, matrix: np.ndarray) -> np.ndarray:

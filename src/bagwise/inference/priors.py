@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from bagwise.bags.validation import is_positive
-from bagwise.embedding.prior import ShrinkageBasis
+from bagwise.embedding.model import EmbeddingModel
 from bagwise.exceptions import BagwiseError
 from bagwise.inference.shrinkage_objective import ShrinkageProblem
 
@@ -89,15 +89,12 @@ class ScalePriors:
     def of(cls, problem: ShrinkageProblem, priors: Priors) -> ScalePriors:
         """Fill in the scales that depend on the data."""
         names = (*problem.scale_names, "weight_var")
-        basis, t = problem.family.at(None)
-        if problem.family.shrinks:
-            spread = np.mean(np.sum((t @ basis.spread_map) ** 2, axis=1))
-        else:
-            spread = np.mean(np.sum(t**2, axis=1))
+        start = problem.start_embedding
+        spread = np.mean(np.sum((start.t @ start.model.function_map) ** 2, axis=1))
         weights = WEIGHT_SPREAD / np.sqrt(spread) if spread > 0 else WEIGHT_SPREAD
         scales = {
             "noise": priors.noise,
-            "prior_scale": priors.prior_scale or BETWEEN_BAGS / _mean_spectrum(basis),
+            "prior_scale": priors.prior_scale or BETWEEN_BAGS / _mean_spectrum(start.model),
             "weight_var": priors.weights or weights,
         }
         return cls(
@@ -114,9 +111,9 @@ class ScalePriors:
         return float(np.sum(self.power * phi - 0.5 * ratio**2 + constant))
 
 
-def _mean_spectrum(basis: ShrinkageBasis) -> float:
+def _mean_spectrum(model: EmbeddingModel) -> float:
     """Return the average of λ: that of the directions in which bags can be seen to differ.
 
     A geometric mean would go by the directions that the kernel hardly sees.
     """
-    return float(basis.spectrum.mean()) or 1.0
+    return float(model.spectrum.mean()) or 1.0

@@ -1,29 +1,32 @@
 """The shrinkage model's objective: minus the log posterior density, with its derivatives.
 
-A label depends on its bag through ξ_i and ν_i, with the parts of :mod:`bagwise.embedding` and σ²
-the noise:
+A label depends on its bag through ξ_i and ν_i. With the posterior N(m_i, diag(v_i)) of its
+embedding (:mod:`bagwise.embedding.posterior`), the map P of functions
+(:mod:`bagwise.embedding.model`) and the noise σ²,
 
-    ξ_i = f_i·γ + Σ_k ηNκ_k t_ik h_k         ν_i = Σ_k ηλ_kκ_k g_k² + η w^T S w + σ²
+    ξ_i = f_i·γ + g·m_i         ν_i = Σ_k v_ik g_k² + η w^T S w + σ²         g = P w
     J = −Σ_i log p(y_i | ξ_i, ν_i) + ‖w‖²/2ρ² + weak priors on log σ², log η, log ℓ
 
 The parameters are θ = (w, γ, scales). The scales are log σ², log η and log ℓ, but for those that
 are fixed: σ² by the likelihood of classes, η by a point embedding, ℓ by any prior but the convolved
-one. With ∂κ/∂log η = −κ(1 − κ) everything is in closed form. When ℓ moves, so do R and its basis:
-the first derivatives are those of (R + Σ/N)^-1, written in the basis, so that eigenvectors are
-never differentiated. The second derivatives in ℓ are differences of the gradient.
+one. The posterior knows its derivatives in log η, so everything is in closed form. When ℓ moves, so
+do R and its basis: the first derivatives are those of (R + Σ/N)^-1, written in the basis, so that
+eigenvectors are never differentiated. The second derivatives in ℓ are differences of the gradient.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float64, Int
 
-from bagwise.embedding.prior import BasisSlope, ShrinkageBasis
-from bagwise.likelihoods import Gaussian, Likelihood, Terms
+from bagwise.embedding.posterior import EmbeddingPosterior
+from bagwise.embedding.prior import Prior
+from bagwise.embedding.sums import BagStats
+from bagwise.likelihoods.base import Likelihood, Terms
+from bagwise.likelihoods.gaussian import Gaussian
 
 Vector = Float64[np.ndarray, " n"]
 
@@ -42,57 +45,66 @@ LENGTH_STEP = 1e-5
 START_NOISE = 0.5
 
 
-class BasisFamily(Protocol):
-    """Bases as a function of log ℓ; a family without ℓ has one member."""
-
-    @property
-    def start_length(self) -> float | None:
-        """Where to start ℓ, or None if there is none."""
-        ...
-
-    @property
-    def shrinks(self) -> bool:
-        """Whether there is a prior scale η: not if the embedding is a point."""
-        ...
-
-    def at(self, log_length: float | None) -> tuple[ShrinkageBasis, Float64[np.ndarray, "n d"]]:
-        """Return the basis and the projected bags t."""
-        ...
-
-    def slope(self, log_length: float) -> BasisSlope:
-        """Return the derivative of r in log ℓ, in the basis there."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class ShrinkageProblem:
-    """Data of one fit: bags in a basis family, labels, fixed effects, weights of bags.
+    """Data of one fit: what is known of the bags and their prior, labels, effects, weights of bags.
 
     Attributes
     ----------
-    family : BasisFamily
-    sizes : (m,) distinct sizes;  size_of : (n,) position of each bag's size among them
+    prior : Prior of the embedding
+    stats : BagStats
     labels : (n,), standardised
     effects : (n, r), F
     sample_weight : (n,), mean 1
     likelihood : of the labels
     """
 
-    family: BasisFamily
-    sizes: Float64[np.ndarray, " m"]
-    size_of: Int[np.ndarray, " n"]
+    prior: Prior
+    stats: BagStats
     labels: Vector
     effects: Float64[np.ndarray, "n r"]
     sample_weight: Vector
     likelihood: Likelihood = field(default_factory=Gaussian)
 
     @cached_property
+    def _last(self) -> dict[str, EmbeddingPosterior]:
+        return {}
+
+    def embed(self, log_length: float | None, scale: float) -> EmbeddingPosterior:
+        """Return the posterior of the embeddings; bags are projected once for each model."""
+        model, last = self.prior.at(log_length), self._last.get("posterior")
+        if last is None or last.model is not model:
+            last = self._last["posterior"] = model.posterior(self.stats)
+        return replace(last, scale=np.array([scale]))
+
+    @cached_property
+    def start_embedding(self) -> EmbeddingPosterior:
+        """The posterior where the search starts, at η = 1."""
+        length = self.prior.start_length
+        return self.embed(None if length is None else float(np.log(length)), 1.0)
+
+    @property
+    def sizes(self) -> Float64[np.ndarray, " m"]:
+        """Distinct sizes of the bags."""
+        return self.start_embedding.sizes
+
+    @property
+    def size_of(self) -> Int[np.ndarray, " n"]:
+        """Place of each bag's size among them."""
+        return self.start_embedding.size_of
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether there is a prior scale η: not if the embedding is a point."""
+        return self.start_embedding.model.shrinks
+
+    @cached_property
     def scale_names(self) -> tuple[str, ...]:
         """Names of the free scales at the end of θ."""
         free = {
             "noise": self.likelihood.fixed_noise is None,
-            "prior_scale": self.family.shrinks,
-            "length": self.family.start_length is not None,
+            "prior_scale": self.shrinks,
+            "length": self.prior.start_length is not None,
         }
         return tuple(name for name, is_free in free.items() if is_free)
 
@@ -104,15 +116,14 @@ class ShrinkageProblem:
     @cached_property
     def start(self) -> Float64[np.ndarray, " k"]:
         """θ of the constant function, with a bag of median size halfway shrunk."""
-        length = self.family.start_length
-        basis, _ = self.family.at(None if length is None else float(np.log(length)))
+        length, model = self.prior.start_length, self.start_embedding.model
         median = float(np.median(self.sizes[self.size_of]))
         scales = {
             "noise": np.log(START_NOISE),
-            "prior_scale": -np.log(basis.typical() * median),
+            "prior_scale": -np.log(model.typical() * median),
             "length": 0.0 if length is None else np.log(length),
         }
-        n_weights = basis.mean_map.shape[1] + self.effects.shape[1]
+        n_weights = model.function_map.shape[1] + self.effects.shape[1]
         return np.concatenate([np.zeros(n_weights), [scales[name] for name in self.scale_names]])
 
     def split(
@@ -124,7 +135,7 @@ class ShrinkageProblem:
         return theta[:q], theta[q:at_scales], theta[at_scales:]
 
 
-class Moments:
+class LabelMoments:
     """ξ and ν at one θ, with first derivatives and sums of second ones.
 
     ν depends on a bag only through its size, so it is kept per distinct size: (m,) and (m, k).
@@ -134,64 +145,64 @@ class Moments:
         self.problem = problem
         self.w, self.gamma, scales = problem.split(theta)
         at = dict(zip(problem.scale_names, scales.tolist(), strict=True))
-        self.basis, self.t = problem.family.at(at.get("length"))
         self.eta = np.exp(at.get("prior_scale", 0.0))
+        self.posterior = problem.embed(at.get("length"), self.eta)
+        self.model = self.posterior.model
         self.free_noise = np.exp(at["noise"]) if "noise" in at else 0.0
         fixed = problem.likelihood.fixed_noise
         self.noise = self.free_noise + LEAST_NOISE if fixed is None else fixed
-        self.kappa = self.basis.slack(problem.sizes, self.eta)
-        self.h, self.g = self.basis.mean_map @ self.w, self.basis.spread_map @ self.w
-        self.gain = self.eta * problem.sizes[:, None] * self.kappa  # ηNκ
-        self.left = self.eta * self.basis.spectrum * self.kappa  # ηλκ
-        self.unseen = self.eta * self.basis.unseen_variance(self.w)
-        self.slope = problem.family.slope(at["length"]) if "length" in at else None
+        self.bag_var = self.posterior.var
+        self.g = self.model.function_map @ self.w
+        self.unseen = self.eta * float(self.model.unseen_variance(self.w))
+        self.slope = problem.prior.slope(at["length"]) if "length" in at else None
         self.columns = len(self.w), len(self.w) + len(self.gamma)
         self.column_of = {name: self.columns[1] + i for i, name in enumerate(problem.scale_names)}
         self.d_mean = self._d_mean(len(theta))
         self.d_var = self._d_var(len(theta))
         self.mean = self.d_mean[:, : self.columns[1]] @ theta[: self.columns[1]]
-        self.var = self.left @ self.g**2 + self.unseen + self.noise
+        self.var = self.bag_var @ self.g**2 + self.unseen + self.noise
 
     def _d_mean(self, k: int) -> Float64[np.ndarray, "n k"]:
         """Return ∂ξ/∂θ."""
         of, (q, at_scales) = self.problem.size_of, self.columns
         slopes = np.zeros((len(of), k))
-        slopes[:, :q] = (self.t * self.gain[of]) @ self.basis.mean_map
+        slopes[:, :q] = self.posterior.mean @ self.model.function_map
         slopes[:, q:at_scales] = self.problem.effects
         if "prior_scale" in self.column_of:
             slopes[:, self.column_of["prior_scale"]] = np.sum(
-                self.t * (self.gain * self.kappa * self.h)[of], axis=1
+                self.posterior.mean * (self.posterior.slack * self.g)[of], axis=1
             )
         if self.slope is not None:
-            pull = self.slope.uz @ self.w - ((1.0 - self.kappa) * self.g) @ self.slope.uu
-            slopes[:, -1] = np.sum(self.t * (self.gain * pull)[of], axis=1)
+            kept = (1.0 - self.posterior.slack) * self.g
+            pull = self.posterior.gain * (self.slope.uz @ self.w - kept @ self.slope.uu)
+            slopes[:, -1] = np.sum(self.posterior.t * pull[of], axis=1)
         return slopes
 
     def _d_var(self, k: int) -> Float64[np.ndarray, "m k"]:
         """Return ∂ν/∂θ per distinct size."""
         q, _ = self.columns
-        slopes = np.zeros((len(self.kappa), k))
-        slopes[:, :q] = 2.0 * (self.left * self.g) @ self.basis.spread_map
-        if self.basis.unseen is not None:
-            slopes[:, :q] += 2.0 * self.eta * self.basis.unseen @ self.w
+        slopes = np.zeros((len(self.bag_var), k))
+        slopes[:, :q] = 2.0 * (self.bag_var * self.g) @ self.model.function_map
+        if self.model.unseen is not None:
+            slopes[:, :q] += 2.0 * self.eta * self.model.unseen @ self.w
         if "noise" in self.column_of:
             slopes[:, self.column_of["noise"]] = self.free_noise
         if "prior_scale" in self.column_of:
-            by_eta = (self.left * self.kappa) @ self.g**2 + self.unseen
+            by_eta = (self.bag_var * self.posterior.slack) @ self.g**2 + self.unseen
             slopes[:, self.column_of["prior_scale"]] = by_eta
         if self.slope is not None:
-            shrunk, direct = (1.0 - self.kappa) * self.g, self.slope.uz @ self.w
+            kept, direct = (1.0 - self.posterior.slack) * self.g, self.slope.uz @ self.w
             slopes[:, -1] = self.eta * (
                 self.w @ self.slope.zz @ self.w
-                - 2.0 * shrunk @ direct
-                + np.sum((shrunk @ self.slope.uu) * shrunk, axis=1)
+                - 2.0 * kept @ direct
+                + np.sum((kept @ self.slope.uu) * kept, axis=1)
             )
         return slopes
 
     def by_size(self, values: Vector) -> Float64[np.ndarray, " m"]:
         """Return the weighted sum of a value over the bags of each size."""
         weighted = self.problem.sample_weight * values
-        return np.bincount(self.problem.size_of, weighted, minlength=len(self.kappa))
+        return np.bincount(self.problem.size_of, weighted, minlength=len(self.bag_var))
 
     def products(self, mean: Vector, cross: Vector, var: Vector) -> Float64[np.ndarray, "k k"]:
         """Return Σ_i weight_i of the products of first derivatives, with these coefficients."""
@@ -207,10 +218,10 @@ class Moments:
         """Return Σ_i by_mean_i ∂²ξ_i + Σ_s by_var_s ∂²ν_s, (k, k), without the terms of ℓ."""
         q, _ = self.columns
         total = np.zeros((self.d_mean.shape[1],) * 2)
-        spread = self.basis.spread_map
-        total[:q, :q] = 2.0 * (spread.T * (by_var @ self.left)) @ spread
-        if self.basis.unseen is not None:
-            total[:q, :q] += 2.0 * self.eta * by_var.sum() * self.basis.unseen
+        spread = self.model.function_map
+        total[:q, :q] = 2.0 * (spread.T * (by_var @ self.bag_var)) @ spread
+        if self.model.unseen is not None:
+            total[:q, :q] += 2.0 * self.eta * by_var.sum() * self.model.unseen
         if "noise" in self.column_of:
             noise = self.column_of["noise"]
             total[noise, noise] = by_var.sum() * self.free_noise
@@ -223,18 +234,16 @@ class Moments:
     def _curvature_of_eta(
         self, by_mean: Vector, by_var: Float64[np.ndarray, " m"]
     ) -> tuple[Float64[np.ndarray, " q"], float]:
-        """Return the second derivatives in (w, log η) and in log η twice.
-
-        Of ηNκ the derivative in log η is ηNκ², of that ηNκ²(2κ − 1), and alike with λ for N.
-        """
-        pulled, of = by_mean[:, None] * self.t, self.problem.size_of
-        again = self.kappa * (2.0 * self.kappa - 1.0)
-        mixed = self.basis.mean_map.T @ np.sum(pulled * (self.gain * self.kappa)[of], axis=0)
-        mixed += 2.0 * self.basis.spread_map.T @ ((by_var @ (self.left * self.kappa)) * self.g)
-        twice = np.sum(pulled * (self.gain * again)[of], axis=0) @ self.h
-        twice += by_var @ (self.left * again) @ self.g**2
-        if self.basis.unseen is not None:
-            mixed += 2.0 * self.eta * by_var.sum() * self.basis.unseen @ self.w
+        """Return the second derivatives in (w, log η) and in log η twice."""
+        first, second = self.posterior.slopes
+        of, function_map = self.problem.size_of, self.model.function_map
+        pulled = by_mean[:, None] * self.posterior.mean
+        mixed = function_map.T @ np.sum(pulled * first[of], axis=0)
+        mixed += 2.0 * function_map.T @ ((by_var @ (self.bag_var * first)) * self.g)
+        twice = np.sum(pulled * second[of], axis=0) @ self.g
+        twice += by_var @ (self.bag_var * second) @ self.g**2
+        if self.model.unseen is not None:
+            mixed += 2.0 * self.eta * by_var.sum() * self.model.unseen @ self.w
             twice += by_var.sum() * self.unseen
         return mixed, float(twice)
 
@@ -246,13 +255,13 @@ class Evaluation:
     Attributes
     ----------
     value : J;  gradient : (k,)
-    at : Moments there;  terms : of the likelihood
+    at : LabelMoments there;  terms : of the likelihood
     precision : (k,), of the priors
     """
 
     value: float
     gradient: Float64[np.ndarray, " k"]
-    at: Moments
+    at: LabelMoments
     terms: Terms
     precision: Float64[np.ndarray, " k"] | float = 0.0
 
@@ -279,7 +288,7 @@ class Evaluation:
 
 def likelihood_at(problem: ShrinkageProblem, theta: Float64[np.ndarray, " k"]) -> Evaluation:
     """Return −Σ_i weight_i log p(y_i | ξ_i, ν_i) at θ, with its derivatives."""
-    at = Moments(problem, theta)
+    at = LabelMoments(problem, theta)
     terms = problem.likelihood.terms(problem.labels, at.mean, at.var[problem.size_of])
     by_mean, by_var = problem.sample_weight * terms.by_mean, at.by_size(terms.by_var)
     value = float(problem.sample_weight @ terms.value)

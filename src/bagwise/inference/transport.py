@@ -7,11 +7,12 @@
 The coordinates c are those of :mod:`bagwise.inference.coordinates`. Given the scales, v = (w, γ) is
 nearly that of a linear regression with weights Ω_i and working labels: A = I + D^T S D + E and
 
-    S = Σ_i Ω_i X_i X_i^T,   b = Σ_i X_i (Ω_i ξ̂_i − l_i),   X_i = (ηNκ t_i, f_i),   D = (ρH, s)
+    S = Σ_i Ω_i X_i X_i^T,   b = Σ_i X_i (Ω_i ξ̂_i − l_i),   X_i = (m_i, f_i),   D = (ρP, s)
 
-with l the slope of −log p(y | ξ). E and p are what it leaves out at the mode: what the variances
-ν_i say of the weights. So the weights follow the scales as far as the labels let them: there is no
-funnel where these are silent and no stiffness where they are not.
+with m_i the posterior mean of the bag's embedding and l the slope of −log p(y | ξ). E and p are
+what it leaves out at the mode: what the variances ν_i say of the weights. So the weights follow the
+scales as far as the labels let them: there is no funnel where these are silent and no stiffness
+where they are not.
 
 Where the scales are so well known that A hardly changes, a rigid map is as good, and cheaper:
 
@@ -19,19 +20,23 @@ Where the scales are so well known that A hardly changes, a rigid map is as good
 
 S and b depend on the bags only through sums over those of a size. Sizes are put into a few bins,
 which makes the map a little less exact, but not the posterior: Laplace's approximation is the map
-of standard normals, and NUTS corrects the density of z to the true one.
+of standard normals, and NUTS corrects the density of z to the true one. The map is written once,
+for arrays of NumPy and of JAX.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float64
 
+from bagwise._utils.arrays import NUMPY, ArrayLibrary
+from bagwise.embedding.posterior import shrunk
 from bagwise.inference.coordinates import relative_scales
 from bagwise.inference.marginal_mode import MarginalMode
-from bagwise.inference.shrinkage_objective import Moments, ShrinkageProblem
+from bagwise.inference.shrinkage_objective import LabelMoments, ShrinkageProblem
 
 # Bins of bag sizes.
 MAX_BINS = 8
@@ -41,7 +46,7 @@ MAX_BINS = 8
 RIGID_FACTOR = 3.0
 
 # Rows of z mapped at once.
-BLOCK_ROWS = 256
+BLOCK_ROWS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +57,7 @@ class Transport:
     ----------
     sizes : (b,), of the bins;  bag_var : (b,), variance of their bags' values at the mode
     gram : (b, d + r, d + r), Σ Ω_i (t_i, f_i)(t_i, f_i)^T;  pull : (b, d + r)
-    spectrum : (d,), λ;  mean_map : (d, q), H
+    spectrum : (d,), λ;  function_map : (d, q), P
     extra : (q + r, q + r), E over the prior standard deviations;  extra_pull : (q + r,), p likewise
     effect_sd : s
     scales : (k,), x̂;  folded, bend, center : (k,), and scale_factor : (k, k), of their coordinates
@@ -66,7 +71,7 @@ class Transport:
     gram: Float64[np.ndarray, "b e e"]
     pull: Float64[np.ndarray, "b e"]
     spectrum: Float64[np.ndarray, " d"]
-    mean_map: Float64[np.ndarray, "d q"]
+    function_map: Float64[np.ndarray, "d q"]
     extra: Float64[np.ndarray, "j j"]
     extra_pull: Float64[np.ndarray, " j"]
     effect_sd: float
@@ -85,9 +90,9 @@ class Transport:
     @classmethod
     def of(cls, problem: ShrinkageProblem, mode: MarginalMode) -> Transport:
         """Make the map from what is known at the mode."""
-        at = Moments(problem, np.concatenate([mode.v, mode.phi[:-1]]))
+        at = LabelMoments(problem, np.concatenate([mode.v, mode.phi[:-1]]))
         bins = _bins(problem.sizes, problem.size_of)
-        rows = np.concatenate([at.t, problem.effects], axis=1)
+        rows = np.concatenate([at.posterior.t, problem.effects], axis=1)
         terms = problem.likelihood.terms(problem.labels, at.mean, at.var[problem.size_of])
         weight = problem.sample_weight * terms.mean_mean
         target = weight * at.mean - problem.sample_weight * terms.by_mean
@@ -101,14 +106,14 @@ class Transport:
             bag_var[b] = np.average(at.var[of], weights=share) - at.noise
             gram.append((rows[bags].T * weight[bags]) @ rows[bags])
             pull.append(target[bags] @ rows[bags])
-        j, q = len(mode.v), mode.n_weights
+        j = len(mode.v)
         bare = cls(
             sizes=sizes,
             bag_var=np.maximum(bag_var, 0.0),
             gram=np.reshape(gram, (n_bins, e, e)),
             pull=np.reshape(pull, (n_bins, e)),
-            spectrum=at.basis.spectrum,
-            mean_map=at.basis.mean_map,
+            spectrum=at.model.spectrum,
+            function_map=at.model.function_map,
             extra=np.zeros((j, j)),
             extra_pull=np.zeros(j),
             effect_sd=mode.effect_sd,
@@ -124,18 +129,19 @@ class Transport:
             slope=np.zeros((j, len(mode.phi))),
             factor=np.eye(j),
         )
-        return bare._completed(mode, q)._perhaps_rigid()
+        return bare._completed(mode)._perhaps_rigid()
 
-    def _completed(self, mode: MarginalMode, q: int) -> Transport:
+    def _completed(self, mode: MarginalMode) -> Transport:
         """Add E and p, which make mean and covariance at the mode what they should be."""
-        sd = self._prior_sd(self.scales[None], q)[0]
-        precision, pull = self._regression(self.scales[None])
-        missing = sd[:, None] * mode.hessian * sd - precision[0]
+        parts = vars(self)
+        sd = _prior_sd(parts, self.scales, NUMPY)
+        precision, pull = _scaled(parts, self.scales, sd, NUMPY)
+        missing = sd[:, None] * mode.hessian * sd - precision
         values, vectors = np.linalg.eigh((missing + missing.T) / 2.0)
         missing = (vectors * np.maximum(values, 0.0)) @ vectors.T
         # Over the sds at the mode; the map multiplies by those at x.
         extra = missing / sd[:, None] / sd
-        extra_pull = ((precision[0] + missing) @ (mode.v / sd) - pull[0]) / sd
+        extra_pull = ((precision + missing) @ (mode.v / sd) - pull) / sd
         return replace(self, extra=extra, extra_pull=extra_pull)
 
     def _perhaps_rigid(self) -> Transport:
@@ -157,18 +163,10 @@ class Transport:
     ) -> tuple[Float64[np.ndarray, "m j"], Float64[np.ndarray, "m j j"]]:
         """Return mean and precision of v given the coordinates of the scales."""
         x = self.scales * relative_scales(c, self.folded, self.bend)[0]
-        sd = self._prior_sd(x, self.mean_map.shape[1])
-        precision, pull = self._scaled(x, sd)
+        sd = _prior_sd(vars(self), x, NUMPY)
+        precision, pull = _scaled(vars(self), x, sd, NUMPY)
         omega = np.linalg.solve(precision, pull[:, :, None])[:, :, 0]
         return sd * omega, precision / sd[:, :, None] / sd[:, None, :]
-
-    def _scaled(
-        self, x: Float64[np.ndarray, "m k"], sd: Float64[np.ndarray, "m j"]
-    ) -> tuple[Float64[np.ndarray, "m j j"], Float64[np.ndarray, "m j"]]:
-        """Return A and D^T b + p."""
-        precision, pull = self._regression(x)
-        extra = sd[:, :, None] * self.extra * sd[:, None, :]
-        return precision + extra, pull + sd * self.extra_pull
 
     @property
     def size(self) -> int:
@@ -179,60 +177,68 @@ class Transport:
         self, z: Float64[np.ndarray, "m i"]
     ) -> tuple[Float64[np.ndarray, "m q"], Float64[np.ndarray, "m r"], Float64[np.ndarray, "m k"]]:
         """Return w, γ and the absolute scales |x| for rows z."""
-        blocks = [
-            self._map(z[start : start + BLOCK_ROWS]) for start in range(0, len(z), BLOCK_ROWS)
-        ]
-        w, gamma, x = (np.concatenate(part) for part in zip(*blocks, strict=True))
-        return w, gamma, x
-
-    def _map(self, z: Float64[np.ndarray, "m i"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        j, q = len(self.extra), self.mean_map.shape[1]
-        c = self.center + z[:, j:] @ self.scale_factor.T
-        x = self.scales * relative_scales(c, self.folded, self.bend)[0]
-        if self.rigid:
-            v = self.mean + (c - self.center) @ self.slope.T + z[:, :j] @ self.factor.T
-            return v[:, :q], v[:, q:], np.abs(x)
-        sd = self._prior_sd(x, q)
-        precision, pull = self._scaled(x, sd)
-        factor = np.linalg.cholesky(precision)
-        half = np.linalg.solve(factor, pull[:, :, None])[:, :, 0] + z[:, :j]
-        omega = np.linalg.solve(factor.transpose(0, 2, 1), half[:, :, None])[:, :, 0]
-        v = sd * omega
+        q, parts = self.function_map.shape[1], vars(self)
+        blocks = [z[start : start + BLOCK_ROWS] for start in range(0, len(z), BLOCK_ROWS)]
+        found = [carry(parts, block, rigid=self.rigid) for block in blocks]
+        v, x = (np.concatenate([each[i] for each in found]) for i in (0, 2))
         return v[:, :q], v[:, q:], np.abs(x)
-
-    def _prior_sd(self, x: Float64[np.ndarray, "m k"], q: int) -> Float64[np.ndarray, "m j"]:
-        """Return the prior standard deviations of v: ρ for weights, s for effects."""
-        r = len(self.extra) - q
-        return np.concatenate(
-            [np.repeat(x[:, -1:], q, axis=1), np.full((len(x), r), self.effect_sd)], axis=1
-        )
-
-    def _regression(
-        self, x: Float64[np.ndarray, "m k"]
-    ) -> tuple[Float64[np.ndarray, "m j j"], Float64[np.ndarray, "m j"]]:
-        """Return I + D^T S D and D^T b at scales x."""
-        m, d, q = len(x), *self.mean_map.shape
-        j = len(self.extra)
-        share = np.ones((m, len(self.sizes)))
-        if self.has_noise:
-            share = (self.bag_var + self.scales[0] ** 2 + LEAST_VAR) / (
-                self.bag_var + x[:, :1] ** 2 + LEAST_VAR
-            )
-        eta = np.abs(x[:, -2]) if self.shrinks else np.ones(m)
-        seen = eta[:, None, None] * self.sizes[:, None]  # ηN
-        gain = np.ones((m, len(self.sizes), d + j - q))
-        gain[:, :, :d] = seen / (1.0 + seen * self.spectrum)
-        S = np.einsum("mb,mbe,bef,mbf->mef", share, gain, self.gram, gain, optimize=True)
-        b = np.einsum("mb,mbe,be->me", share, gain, self.pull)
-        sd = self._prior_sd(x, q)
-        D = np.zeros((d + j - q, j))
-        D[:d, :q], D[d:, q:] = self.mean_map, np.eye(j - q)
-        precision = np.eye(j) + sd[:, :, None] * (D.T @ S @ D) * sd[:, None, :]
-        return precision, sd * (b @ D)
 
 
 # Keeps the ratio of variances finite where labels leave no noise.
 LEAST_VAR = 1e-10
+
+
+def carry(
+    m: dict[str, Any], z: Any, *, rigid: bool, library: ArrayLibrary = NUMPY
+) -> tuple[Any, Any, Any, Any]:
+    """Map z (..., i): return v = (w, γ), its prior sds, x, and the log of the Jacobian.
+
+    ``m`` has the fields of a :class:`Transport`, as arrays of the library.
+    """
+    xp, j = library.xp, m["extra"].shape[0]
+    c = m["center"] + z[..., j:] @ m["scale_factor"].T
+    u, log_slope = relative_scales(c, m["folded"], m["bend"], library)
+    x, log_jacobian = m["scales"] * u, xp.sum(log_slope, axis=-1)
+    sd = _prior_sd(m, x, library)
+    if rigid:
+        v = m["mean"] + (c - m["center"]) @ m["slope"].T + z[..., :j] @ m["factor"].T
+        return v, sd, x, log_jacobian
+    precision, pull = _scaled(m, x, sd, library)
+    factor = xp.linalg.cholesky(precision)
+    half = library.solve_triangular(factor, pull, True) + z[..., :j]
+    v = sd * library.solve_triangular(xp.swapaxes(factor, -1, -2), half, False)
+    diagonal = xp.diagonal(factor, axis1=-2, axis2=-1)
+    log_jacobian = log_jacobian + xp.sum(xp.log(sd) - xp.log(diagonal), axis=-1)
+    return v, sd, x, log_jacobian
+
+
+def _prior_sd(m: dict[str, Any], x: Any, library: ArrayLibrary) -> Any:
+    """Return the prior standard deviations of v (..., j): ρ for weights, s for effects."""
+    xp, q = library.xp, m["function_map"].shape[1]
+    weights = xp.broadcast_to(x[..., -1:], (*x.shape[:-1], q))
+    effects = xp.broadcast_to(m["effect_sd"], (*x.shape[:-1], m["extra"].shape[0] - q))
+    return xp.concatenate([weights, effects], axis=-1)
+
+
+def _scaled(m: dict[str, Any], x: Any, sd: Any, library: ArrayLibrary) -> tuple[Any, Any]:
+    """Return A = I + D^T S D + E and D^T b + p at scales x."""
+    xp, P, d = library.xp, m["function_map"], m["function_map"].shape[0]
+    n_effects = m["gram"].shape[1] - d
+    # Flags are data, not code: so all models share these lines, compiled once.
+    noise = xp.where(m["has_noise"], x[..., :1] ** 2, m["scales"][0] ** 2)
+    share = (m["bag_var"] + m["scales"][0] ** 2 + LEAST_VAR) / (m["bag_var"] + noise + LEAST_VAR)
+    eta = xp.abs(x[..., max(x.shape[-1] - 2, 0)])[..., None, None]
+    gain = xp.where(m["shrinks"], shrunk(eta * m["sizes"][:, None], m["spectrum"]), 1.0)
+    gain = xp.concatenate([gain, xp.ones((*gain.shape[:-1], n_effects))], axis=-1)
+    weighted = share[..., None] * gain
+    S = xp.sum(weighted[..., :, :, None] * m["gram"] * gain[..., :, None, :], axis=-3)
+    b = xp.sum(weighted * m["pull"], axis=-2)
+    cross = P.T @ S[..., :d, d:]
+    top = xp.concatenate([P.T @ S[..., :d, :d] @ P, cross], axis=-1)
+    bottom = xp.concatenate([xp.swapaxes(cross, -1, -2), S[..., d:, d:]], axis=-1)
+    told = xp.concatenate([top, bottom], axis=-2) + m["extra"]
+    pull = xp.concatenate([b[..., :d] @ P, b[..., d:]], axis=-1) + m["extra_pull"]
+    return xp.eye(sd.shape[-1]) + sd[..., :, None] * told * sd[..., None, :], sd * pull
 
 
 def _bins(sizes: Float64[np.ndarray, " m"], size_of: np.ndarray) -> np.ndarray:

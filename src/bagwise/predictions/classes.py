@@ -152,7 +152,8 @@ class ClassPrediction:
         moves the probability under each draw away from one half. It is the answer if the further
         points agree with those seen; their expected answer, as they may not, is today's.
         """
-        return ClassPrediction(self._latent.at_size(n_points), self._likelihood, self._classes)
+        latent = self._latent.at_size(n_points)
+        return ClassPrediction(latent, self._likelihood, self._classes)
 
     def to_dict(self, level: float = 0.95) -> dict[str, np.ndarray]:
         """Columns of a table, one entry per bag.

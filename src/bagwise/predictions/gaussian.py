@@ -17,9 +17,10 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
-from bagwise.predictions.parts import SizeCurve, VarianceParts, brief
+from bagwise.predictions.latent import Latent, Query
+from bagwise.predictions.parts import VarianceParts, brief
 
-__all__ = ["Prediction", "SizeCurve", "VarianceParts"]
+__all__ = ["Prediction", "VarianceParts"]
 
 Generator = np.random.Generator | np.random.RandomState
 Seed = int | Generator | None
@@ -37,8 +38,8 @@ class Prediction:
     mean : (n,) array
     parts : VarianceParts of n bags
     sizes : (n,) array of bag sizes, optional
-    size_curve : SizeCurve, optional; without it the model ignores bag size
     ids : (n,) array of bag ids, optional
+    query : Query, optional: how to predict again; without it the model ignores bag size
 
     Notes
     -----
@@ -62,8 +63,8 @@ class Prediction:
         parts: VarianceParts,
         *,
         sizes: ArrayLike | None = None,
-        size_curve: SizeCurve | None = None,
         ids: ArrayLike | None = None,
+        query: Query | None = None,
     ) -> None:
         self._mean = np.array(mean, dtype=np.float64)
         if self._mean.ndim != 1 or not np.isfinite(self._mean).all():
@@ -77,10 +78,28 @@ class Prediction:
         self._parts = parts
         self._sizes = None if sizes is None else np.asarray(sizes)
         self._ids = None if ids is None else np.asarray(ids)
-        self._size_curve = size_curve
+        self._query = query
         for name, column in (("parts", parts.bag), ("sizes", self._sizes), ("ids", self._ids)):
             if column is not None:
                 check_column(column, name, len(self))
+
+    @classmethod
+    def from_latent(
+        cls,
+        latent: Latent,
+        *,
+        sizes: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+        query: Query | None = None,
+    ) -> Prediction:
+        """Return the prediction of labels that are a latent value of one draw, and noise."""
+        parts = VarianceParts.broadcast(
+            latent.mean.shape[1],
+            bag=latent.bag_var[0, latent.bag_of],
+            weights=latent.weights_var,
+            noise=latent.noise_var[0],
+        )
+        return Prediction(latent.mean[0], parts, sizes=sizes, ids=ids, query=query)
 
     @property
     def mean(self) -> Float[np.ndarray, " n"]:
@@ -106,11 +125,6 @@ class Prediction:
     def sizes(self) -> np.ndarray | None:
         """Bag sizes (n,), if known."""
         return self._sizes
-
-    @property
-    def size_curve(self) -> SizeCurve | None:
-        """How the bag part falls with size, if the model has such a part."""
-        return self._size_curve
 
     @property
     def ids(self) -> np.ndarray | None:
@@ -169,17 +183,19 @@ class Prediction:
     def at_size(self, n_points: ArrayLike) -> Prediction:
         """Answer: how sure would I be with ``n_points`` points (scalar or (n,), > 0) in each bag.
 
-        bag_i -> size_curve.variance(n_points_i), all else unchanged
-
-        The mean stays: before the further points are seen, the expected mean of the later
-        prediction is today's mean (the tower property). A model without a size curve (a point
-        embedding) ignores bag size, so its answer is this prediction with the new sizes.
+        The model is asked again with what would be known of the bag: see
+        `EmbeddingPosterior.at_size`. The mean stays: before the further points are seen, the
+        expected mean of the later prediction is today's mean (the tower property). A model that
+        takes bags for points ignores their size: its answer is this prediction with new sizes.
         """
         sizes = check_n_points(n_points, len(self))
-        parts, curve = self._parts, self._size_curve
-        if curve is not None:
-            parts = VarianceParts(curve.variance(sizes), parts.weights, parts.noise)
-        return Prediction(self._mean, parts, sizes=sizes, size_curve=curve, ids=self._ids)
+        if self._query is None:
+            return self._resized(sizes)
+        query = self._query.at_size(sizes)
+        return type(self).from_latent(query.latent(), sizes=sizes, ids=self._ids, query=query)
+
+    def _resized(self, sizes: Float[np.ndarray, " n"]) -> Prediction:
+        return Prediction(self._mean, self._parts, sizes=sizes, ids=self._ids)
 
     def to_dict(self, level: float = 0.95) -> dict[str, np.ndarray]:
         """Columns: id, size (if known), mean, std, lower, upper, bag_sd, weights_sd, noise_sd."""
@@ -201,8 +217,8 @@ class Prediction:
             self._mean[rows],
             self._parts.take(rows),
             sizes=None if self._sizes is None else self._sizes[rows],
-            size_curve=self._size_curve,
             ids=None if self._ids is None else self._ids[rows],
+            query=None if self._query is None else self._query.take(rows),
         )
 
     def __repr__(self) -> str:

@@ -21,14 +21,14 @@ from bagwise.predictions.gaussian import (
     Prediction,
     Seed,
     check_column,
-    check_n_points,
     check_probabilities,
     check_sampling,
     check_targets,
 )
-from bagwise.predictions.parts import SizeCurves, VarianceParts, require_variances
+from bagwise.predictions.latent import Latent, Query
+from bagwise.predictions.parts import VarianceParts, require_variances
 
-__all__ = ["MixturePrediction", "SizeCurves"]
+__all__ = ["MixturePrediction"]
 
 # Elements of a table worked on at once: 1 MB of float64, so that it stays in the cache.
 BLOCK_ELEMENTS = 2**17
@@ -45,7 +45,7 @@ NODE_REACH = 6.0  # in units of the std of each component
 class MixturePrediction(Prediction):
     """Predictive distribution of each label: the average of a Gaussian per posterior draw.
 
-    p(y_i) = mean_s N(y_i; means_si, bag_si + noise_s),  bag_si = v_s(sizes_i)
+    p(y_i) = mean_s N(y_i; means_si, bag_si + noise_s),  bag_si = bag_s[bag_of_i]
 
     Its variance has the parts (law of total variance)
 
@@ -55,9 +55,11 @@ class MixturePrediction(Prediction):
     ----------
     means : (s, n) array, a row for each draw
     noise : (s,) array >= 0, variance of the noise in each draw
-    sizes : (n,) array of bag sizes; may be None without curves
-    curves : SizeCurves of s draws, optional; without them the model ignores bag size
+    sizes : (n,) array of bag sizes, optional
+    bag : (s, l) array >= 0, variance by the bag in each draw at each distinct size, optional
+    bag_of : (n,) array, which of these sizes each bag has; by default bag i has the i-th
     ids : (n,) array of bag ids, optional
+    query : Query, optional: how to predict again; without it the model ignores bag size
 
     Notes
     -----
@@ -77,24 +79,51 @@ class MixturePrediction(Prediction):
         means: ArrayLike,
         noise: ArrayLike,
         *,
-        sizes: ArrayLike | None,
-        curves: SizeCurves | None = None,
+        sizes: ArrayLike | None = None,
+        bag: ArrayLike | None = None,
+        bag_of: ArrayLike | None = None,
         ids: ArrayLike | None = None,
+        query: Query | None = None,
     ) -> None:
         self._means = np.array(means, dtype=np.float64)
         self._noise = np.array(noise, dtype=np.float64)
-        self._curves = curves
         self._check_draws()
-        self._bag = self._bag_at(sizes)
+        n = self._means.shape[1]
+        if bag is None:
+            bag, bag_of = np.zeros((len(self._means), 1)), np.zeros(n, dtype=np.int64)
+        self._bag = np.array(bag, dtype=np.float64)
+        self._bag_of = np.arange(n) if bag_of is None else np.asarray(bag_of)
+        self._check_bag()
         for values in (self._means, self._noise, self._bag):
             values.flags.writeable = False
         parts = VarianceParts.broadcast(
-            self._means.shape[1],
-            bag=self._bag.mean(axis=0),
+            n,
+            bag=self._bag.mean(axis=0)[self._bag_of],
             weights=self._means.var(axis=0),
             noise=self._noise.mean(),
         )
-        super().__init__(self._means.mean(axis=0), parts, sizes=sizes, ids=ids)
+        super().__init__(self._means.mean(axis=0), parts, sizes=sizes, ids=ids, query=query)
+
+    @classmethod
+    def from_latent(
+        cls,
+        latent: Latent,
+        *,
+        sizes: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+        query: Query | None = None,
+    ) -> MixturePrediction:
+        """Return the prediction of labels that are a latent value of each draw, and noise."""
+        assert not latent.weights_var.any()  # it is in the draws
+        return cls(
+            latent.mean,
+            latent.noise_var,
+            sizes=sizes,
+            bag=latent.bag_var,
+            bag_of=latent.bag_of,
+            ids=ids,
+            query=query,
+        )
 
     def _check_draws(self) -> None:
         shape = self._means.shape
@@ -112,22 +141,17 @@ class MixturePrediction(Prediction):
                 "Give every row of means an entry.",
             )
         require_variances(self._noise, "noise")
-        if self._curves is not None and len(self._curves) != shape[0]:
-            raise BagwiseError.because(
-                f"curves is of {len(self._curves)} draws",
-                f"{shape[0]}, one per row of means",
-                "Give every draw its curve.",
-            )
 
-    def _bag_at(self, sizes: ArrayLike | None) -> Float[np.ndarray, "s n"]:
-        if self._curves is None:
-            return np.zeros(self._means.shape)
-        if sizes is None:
+    def _check_bag(self) -> None:
+        draws, n = self._means.shape
+        if self._bag.ndim != 2 or len(self._bag) != draws:
             raise BagwiseError.because(
-                "curves came without sizes", "the size of every bag", "Pass sizes (n_bags,) too."
+                f"bag has shape {self._bag.shape}",
+                f"({draws}, sizes), a row per draw",
+                "Give every row of means its variances.",
             )
-        check_column(np.asarray(sizes), "sizes", self._means.shape[1])
-        return self._curves.variance(sizes)
+        check_column(self._bag_of, "bag_of", n)
+        require_variances(self._bag, "the bag part")
 
     @property
     def n_draws(self) -> int:
@@ -135,19 +159,14 @@ class MixturePrediction(Prediction):
         return len(self._means)
 
     @property
-    def curves(self) -> SizeCurves | None:
-        """How the bag variance of each draw falls with size, if the model has such a part."""
-        return self._curves
-
-    @property
     def bag_variances(self) -> Float[np.ndarray, "s n"]:
         """Bag variance of each draw."""
-        return self._bag
+        return self._bag[:, self._bag_of]
 
     @property
     def components(self) -> tuple[Float[np.ndarray, "s n"], Float[np.ndarray, "s n"]]:
         """Means and variances of the Gaussians."""
-        return self._means, self._bag + self._noise[:, None]
+        return self._means, self.bag_variances + self._noise[:, None]
 
     def cdf(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
         """P(label <= y): mean_s Phi((y - mean_s) / std_s); ``y`` is a number or (n,)."""
@@ -161,7 +180,8 @@ class MixturePrediction(Prediction):
         """Log density at ``y`` (n,): log mean_s N(y; mean_s, var_s)."""
         y = check_targets(y, len(self))
         if not self._noise.all():
-            self._require_density(self._bag[self._noise == 0].min(axis=0), " in a draw")
+            least = self._bag[self._noise == 0].min(axis=0)[self._bag_of]
+            self._require_density(least, " in a draw")
         values = np.empty(len(self))
         for rows, means, std in self._blocks():
             logs = -0.5 * _standardise(y[rows], means, std) ** 2 - np.log(std)
@@ -211,28 +231,39 @@ class MixturePrediction(Prediction):
         """
         rng = check_sampling(size, random_state)
         draw = rng.choice(self.n_draws, size)
-        std = np.sqrt(self._bag[draw] + self._noise[draw, None])
+        std = np.sqrt(self._bag[draw][:, self._bag_of] + self._noise[draw, None])
         return self._means[draw] + std * rng.standard_normal((size, len(self)))
 
     def at_size(self, n_points: ArrayLike) -> MixturePrediction:
         """Answer: how sure would I be with ``n_points`` points (scalar or (n,), > 0) in each bag.
 
-        bag_si -> v_s(n_points_i), all else unchanged; see `Prediction.at_size`
+        Under each draw as in `Prediction.at_size`.
         """
-        return self._with(slice(None), check_n_points(n_points, len(self)))
+        found = super().at_size(n_points)
+        assert isinstance(found, MixturePrediction)
+        return found
 
     def __getitem__(self, index: Any) -> MixturePrediction:
         """Prediction of some bags: an integer (one bag), a slice, a mask or indices."""
         rows = np.atleast_1d(np.arange(len(self))[index])
-        return self._with(rows, None if self._sizes is None else self._sizes[rows])
+        return self._with(
+            rows,
+            sizes=None if self._sizes is None else self._sizes[rows],
+            query=None if self._query is None else self._query.take(rows),
+        )
 
-    def _with(self, rows: np.ndarray | slice, sizes: np.ndarray | None) -> MixturePrediction:
+    def _resized(self, sizes: Float[np.ndarray, " n"]) -> MixturePrediction:
+        return self._with(slice(None), sizes=sizes, query=None)
+
+    def _with(self, rows: Any, *, sizes: Any, query: Query | None) -> MixturePrediction:
         return MixturePrediction(
             self._means[:, rows],
             self._noise,
             sizes=sizes,
-            curves=self._curves,
+            bag=self._bag,
+            bag_of=self._bag_of[rows],
             ids=None if self._ids is None else self._ids[rows],
+            query=query,
         )
 
     def _blocks(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
@@ -240,7 +271,7 @@ class MixturePrediction(Prediction):
         step = max(1, BLOCK_ELEMENTS // self.n_draws)
         for start in range(0, len(self), step):
             rows = slice(start, start + step)
-            std = np.sqrt(self._bag[:, rows] + self._noise[:, None])
+            std = np.sqrt(self._bag[:, self._bag_of[rows]] + self._noise[:, None])
             yield rows, np.ascontiguousarray(self._means[:, rows].T), np.ascontiguousarray(std.T)
 
 

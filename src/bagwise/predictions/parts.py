@@ -1,4 +1,4 @@
-"""The variance of a prediction by cause, and how the bag part falls with the size of the bag."""
+"""The variance of a prediction by cause."""
 
 from __future__ import annotations
 
@@ -9,125 +9,6 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from bagwise.exceptions import BagwiseError
-
-# Elements of a table (sizes or draws, spectrum) worked on at once: 8 MB of float64.
-BLOCK_ELEMENTS = 2**20
-
-
-@dataclass(frozen=True, eq=False)
-class SizeCurve:
-    """Bag-sampling variance of a prediction as a function of the number of points.
-
-    v(n) = floor + sum_k loadings_k spectrum_k / (1 + n spectrum_k)
-
-    Parameters
-    ----------
-    loadings : (d,) array, squared weights of the regression in the shrinkage basis; >= 0
-    spectrum : (d,) array, prior variance over within-bag variance (eta lambda_k); >= 0
-    floor : variance that no number of points removes (function landmarks off the basis); >= 0
-
-    References
-    ----------
-    Law et al. (2018), Bayesian Approaches to Distribution Regression, section 3.
-
-    Examples
-    --------
-    >>> curve = SizeCurve(np.array([2.0]), np.array([1.0]))
-    >>> curve.variance(np.array([0, 1, 3]))
-    array([2. , 1. , 0.5])
-    """
-
-    loadings: Float[np.ndarray, " d"]
-    spectrum: Float[np.ndarray, " d"]
-    floor: float = 0.0
-
-    def __post_init__(self) -> None:
-        loadings = np.asarray(self.loadings, dtype=np.float64)
-        spectrum = np.asarray(self.spectrum, dtype=np.float64)
-        if loadings.ndim != 1 or loadings.shape != spectrum.shape:
-            raise BagwiseError.because(
-                f"loadings and spectrum have shapes {loadings.shape} and {spectrum.shape}",
-                "1-D arrays of one length",
-                "Give one loading per value of the spectrum.",
-            )
-        floor = np.asarray(self.floor, dtype=np.float64)
-        for name, values in (("loadings", loadings), ("spectrum", spectrum), ("floor", floor)):
-            require_variances(values, f"the {name} of a SizeCurve")
-            object.__setattr__(self, name, values if values.ndim else float(values))
-
-    def variance(self, sizes: ArrayLike) -> Float[np.ndarray, " n"]:
-        """Variance at each size; ``sizes`` (n,) >= 0, infinity allowed, in bounded memory."""
-        distinct, inverse = np.unique(check_sizes(sizes), return_inverse=True)
-        used = self.spectrum > 0  # a zero spectrum adds nothing, and inf * 0 is not a number
-        loadings, spectrum = self.loadings[used], self.spectrum[used]
-        values = np.full(distinct.shape, self.floor)
-        step = max(1, BLOCK_ELEMENTS // max(1, loadings.size))
-        for start in range(0, distinct.size, step):
-            block = slice(start, start + step)
-            values[block] += (spectrum / (1.0 + distinct[block, None] * spectrum)) @ loadings
-        return values[inverse]
-
-    def scaled(self, factor: float) -> SizeCurve:
-        """Return ``factor`` times this curve, as for labels in other units."""
-        return SizeCurve(self.loadings * factor, self.spectrum, self.floor * factor)
-
-
-@dataclass(frozen=True, eq=False)
-class SizeCurves:
-    """Bag-sampling variance as a function of the number of points, for each posterior draw.
-
-    v_s(n) = sum_k loadings_sk spectrum_sk / (1 + n spectrum_sk)
-
-    Parameters
-    ----------
-    loadings : (s, d) array, squared weights of each draw in the shrinkage basis; >= 0
-    spectrum : (s, d) array, prior variance over within-bag variance of each draw; >= 0
-
-    Examples
-    --------
-    >>> curves = SizeCurves(np.array([[2.0], [1.0]]), np.array([[1.0], [3.0]]))
-    >>> curves.variance(np.array([0, 1, np.inf]))
-    array([[2.  , 1.  , 0.  ],
-           [3.  , 0.75, 0.  ]])
-    """
-
-    loadings: Float[np.ndarray, "s d"]
-    spectrum: Float[np.ndarray, "s d"]
-
-    def __post_init__(self) -> None:
-        loadings = np.array(self.loadings, dtype=np.float64)
-        spectrum = np.array(self.spectrum, dtype=np.float64)
-        if loadings.ndim != 2 or loadings.shape != spectrum.shape:
-            raise BagwiseError.because(
-                f"loadings and spectrum have shapes {loadings.shape} and {spectrum.shape}",
-                "2-D arrays of one shape",
-                "Give one row per draw and one loading per value of its spectrum.",
-            )
-        for name, values in (("loadings", loadings), ("spectrum", spectrum)):
-            require_variances(values, f"the {name} of SizeCurves")
-            values.flags.writeable = False
-            object.__setattr__(self, name, values)
-
-    def __len__(self) -> int:
-        return len(self.loadings)
-
-    def variance(self, sizes: ArrayLike) -> Float[np.ndarray, "s n"]:
-        """Variance of each draw at each size; ``sizes`` (n,) >= 0, infinity allowed."""
-        distinct, inverse = np.unique(check_sizes(sizes), return_inverse=True)
-        values = np.zeros((len(self), distinct.size))  # as it stays for an infinite size
-        step = max(1, BLOCK_ELEMENTS // max(1, self.loadings.shape[1]))
-        for start in range(0, len(self), step):
-            rows = slice(start, start + step)
-            spectrum = self.spectrum[rows]
-            prior = self.loadings[rows] * spectrum
-            for column in np.flatnonzero(np.isfinite(distinct)):
-                shrunk = prior / (1.0 + distinct[column] * spectrum)
-                values[rows, column] = shrunk.sum(axis=1)
-        return values[:, inverse]
-
-    def scaled(self, factor: float) -> SizeCurves:
-        """Return ``factor`` times these curves, as for labels in other units."""
-        return SizeCurves(self.loadings * factor, self.spectrum)
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,16 +71,6 @@ class VarianceParts:
     def take(self, rows: np.ndarray) -> VarianceParts:
         """Select the bags in ``rows`` (indices)."""
         return VarianceParts(**{name: part[rows] for name, part in self.to_dict().items()})
-
-
-def check_sizes(sizes: ArrayLike) -> np.ndarray:
-    """``sizes`` as a float64 array (n,), >= 0 and not nan; infinity is allowed."""
-    values = np.asarray(sizes, dtype=np.float64)
-    if values.ndim != 1 or not (values >= 0).all():  # nan is not >= 0 either
-        raise BagwiseError.because(
-            f"sizes are {brief(values)}", "a 1-D array >= 0", "Give numbers of points."
-        )
-    return values
 
 
 def require_variances(values: np.ndarray, name: str) -> None:

@@ -134,11 +134,10 @@ def estimator_of(method: Method, sampler: Mapping[str, Any]) -> Any:
 
 def spectrum_of(estimator: Any) -> np.ndarray:
     """Return ηλ, largest first, of a model that shrinks embeddings."""
-    head = getattr(estimator, "head_", None)
-    basis = getattr(getattr(head, "family", head), "basis", None)
-    if basis is None:
+    model = getattr(getattr(estimator, "head_", None), "model", None)
+    if model is None or not model.shrinks:
         return np.zeros(0)
-    return np.sort(estimator.prior_scale_ * basis.spectrum)[::-1]
+    return np.sort(estimator.prior_scale_ * model.spectrum)[::-1]
 
 
 def provenance() -> dict[str, str]:

@@ -42,8 +42,9 @@ from bagwise.estimators.saving.values import ClassWeights, Labels, Landmarks, Se
 from bagwise.exceptions import BagwiseError, SavedModelError
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures
 from bagwise.features.scaling import Scaling
-from bagwise.heads.point import LinearHead, ShrinkageHead, ShrunkMeanHead
+from bagwise.heads.linear import LinearHead
 from bagwise.heads.posterior import PosteriorHead
+from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.inference.diagnostics import Diagnostics
 from bagwise.inference.effects import FixedEffects
 from bagwise.inference.priors import Priors
@@ -53,7 +54,7 @@ from bagwise.inference.settings import NUTS
 HEADS: dict[type[BagEstimator], tuple[type, ...]] = {
     RBFNetworkRegressor: (LinearHead,),
     BayesianLinearRegressor: (LinearHead,),
-    FrequentistShrinkageRegressor: (ShrunkMeanHead,),
+    FrequentistShrinkageRegressor: (LinearHead,),
     ShrinkageRegressor: (ShrinkageHead,),
     BDRRegressor: (PosteriorHead,),
     MeanEmbeddingRidge: (SecondLevel, LandmarkRidgeHead),

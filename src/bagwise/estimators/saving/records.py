@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from bagwise.embedding.prior import KernelPrior, OneBasis, ShrinkageBasis
+from bagwise.embedding.model import EmbeddingModel
 from bagwise.estimators.mean_embedding import LandmarkRidgeHead, SecondLevel
 from bagwise.estimators.saving.fields import (
     Array,
@@ -30,8 +28,9 @@ from bagwise.estimators.saving.fields import (
 from bagwise.features.kernels import RBF, Additive, Linear, Matern
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures
 from bagwise.features.scaling import Scaling
-from bagwise.heads.point import LinearHead, ShrinkageHead, ShrunkMeanHead
+from bagwise.heads.linear import LinearHead
 from bagwise.heads.posterior import PosteriorHead
+from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.inference.diagnostics import Diagnostics
 from bagwise.inference.draws import Draws, Trajectories
 from bagwise.inference.effects import FixedEffects
@@ -85,17 +84,9 @@ class Record:
             name: field.decode(data[name], f"{path}.{name}", reader)
             for name, field in fields.items()
         }
-        made = _kernel_prior(**parts) if cls is KernelPrior else cls(**parts)
+        made = cls(**parts)
         _bind(made, path, reader)
         return made
-
-
-def _kernel_prior(basis: ShrinkageBasis, prior_mean: np.ndarray) -> KernelPrior:
-    """Return the prior with its basis, which is there already; without the training bags."""
-    family = KernelPrior.__new__(KernelPrior)
-    none = np.zeros((0, len(basis.spectrum)))
-    OneBasis.__init__(family, basis, prior_mean, none)
-    return family
 
 
 def _bind(made: Any, path: str, reader: Reader) -> None:
@@ -135,8 +126,7 @@ class Later:
 REAL = Number(real=True)
 KERNEL = Record(RBF, Matern, Linear, Additive)
 BANDWIDTH = Maybe(Number())
-BASIS = Record(ShrinkageBasis)
-LINEAR = Record(LinearHead)
+MODEL = Record(EmbeddingModel)
 CHAINS = ("chains", "draws")
 
 # Fields in the order in which they are read: what names a dimension first decides its size.
@@ -166,7 +156,19 @@ RECORDS: dict[type, dict[str, Field]] = {
         "effects_factor": Array(("effects", "effects")),
         "adjustment": Array(("effects", "features")),
     },
+    EmbeddingModel: {
+        "prior_mean": Array(("features",)),
+        "projection": Array(("features", "directions")),
+        "landmark_map": Array(("features", "directions")),
+        "spectrum": Array(("directions",)),
+        "function_map": Array(("directions", "weights")),
+        "unseen": Maybe(Array(("weights", "weights"))),
+        "weight_map": Array(("functionals", "weights")),
+        "shrinks": Flag(),
+    },
     LinearHead: {
+        "model": MODEL,
+        "prior_scale": REAL,
         "beta": Array(("features",)),
         "center": Array(("features",)),
         "gamma": Array(("effects",)),
@@ -174,22 +176,6 @@ RECORDS: dict[type, dict[str, Field]] = {
         "penalty": REAL,
         "loss": REAL,
         "posterior": Maybe(Record(WeightPosterior)),
-    },
-    ShrinkageBasis: {
-        "projection": Array(("features", "directions")),
-        "spectrum": Array(("directions",)),
-        "mean_map": Array(("directions", "weights")),
-        "spread_map": Array(("directions", "weights")),
-        "unseen": Maybe(Array(("weights", "weights"))),
-        "weight_map": Array(("functionals", "weights")),
-    },
-    KernelPrior: {"basis": BASIS, "prior_mean": Array(("features",))},
-    ShrunkMeanHead: {
-        "family": Record(KernelPrior),
-        "within_cov": Array(("features", "features")),
-        "prior_scale": REAL,
-        "linear": LINEAR,
-        "loss": REAL,
     },
     Mode: {
         "theta": Array(("parameters",)),
@@ -204,8 +190,7 @@ RECORDS: dict[type, dict[str, Field]] = {
     Probit: {},
     Logistic: {},
     ShrinkageHead: {
-        "basis": BASIS,
-        "prior_mean": Array(("features",)),
+        "model": MODEL,
         "w": Array(("weights",)),
         "gamma": Array(("effects",)),
         "noise_var": REAL,
@@ -214,7 +199,6 @@ RECORDS: dict[type, dict[str, Field]] = {
         "mode": Record(Mode),
         "loss": REAL,
         "likelihood": Record(Gaussian, Probit, Logistic),
-        "shrinks": Flag(),
     },
     Trajectories: {
         "diverging": Array(CHAINS, ("bool",)),
@@ -250,8 +234,9 @@ RECORDS: dict[type, dict[str, Field]] = {
         "noise": REAL,
     },
     LandmarkRidgeHead: {
-        "weight_map": Array(("features", "weights")),
-        "train": Array(("bags", "weights")),
+        "model": MODEL,
+        "weight_map": Array(("features", "coordinates")),
+        "train": Array(("bags", "coordinates")),
         "second": Record(SecondLevel),
     },
     Priors: {

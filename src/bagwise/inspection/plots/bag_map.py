@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +12,9 @@ from matplotlib.lines import Line2D
 
 from bagwise.bags.bags import Bags, as_bags
 from bagwise.embedding.gram import bag_gram
-from bagwise.embedding.prior import whitening
-from bagwise.embedding.sums import BagStats, summarise
+from bagwise.embedding.model import whitening
+from bagwise.embedding.sums import summarise
 from bagwise.exceptions import InvalidLabelsError
-from bagwise.heads.point import ShrinkageHead, ShrunkMeanHead, distinct_sizes
-from bagwise.heads.posterior import PosteriorHead
 from bagwise.inspection.plots.style import BLUE, ORANGE, axes_or_new, journal
 
 if TYPE_CHECKING:
@@ -85,13 +83,11 @@ def embeddings_of(model: Any, bags: Bags) -> Float64[np.ndarray, "n q"]:
         values, vectors = np.linalg.eigh(gram)
         return vectors * np.sqrt(np.maximum(values, 0.0))
     stats = summarise(bags, features, covariance=False)
-    head = model.head_
-    if isinstance(head, ShrunkMeanHead):
-        return _shrunk(head.family.basis, head.family.prior_mean, head.prior_scale, stats)
-    start = head.start if isinstance(head, PosteriorHead) else head
-    if isinstance(start, ShrinkageHead) and start.shrinks:
-        return _shrunk(start.basis, start.prior_mean, model.prior_scale_, stats)
-    return stats.mean @ whitening(features.weight_gram())
+    posterior = model.head_.embed(stats)
+    if not posterior.model.shrinks:
+        return stats.mean @ whitening(features.weight_gram())
+    at_one = replace(posterior, scale=np.array([model.prior_scale_]))
+    return at_one.mean @ posterior.model.function_map
 
 
 def project(embeddings: Float64[np.ndarray, "n q"]) -> Map:
@@ -110,16 +106,6 @@ def project(embeddings: Float64[np.ndarray, "n q"]) -> Map:
     total = float(np.sum(values**2))
     shares[:count] = values[:count] ** 2 / total if total > 0 else 0.0
     return Map(places, shares)
-
-
-def _shrunk(
-    basis: Any, prior_mean: np.ndarray, prior_scale: float, stats: BagStats
-) -> Float64[np.ndarray, "n q"]:
-    """Return H^T diag(ηN/(1 + ηλN)) t_i: the mean of f over bag i is its product with f."""
-    t = basis.project(stats.mean, prior_mean)
-    sizes, size_of = distinct_sizes(stats.sizes, shrinks=True)
-    gain = prior_scale * sizes[:, None] * basis.slack(sizes, prior_scale)
-    return (t * gain[size_of]) @ basis.mean_map
 
 
 def _predicted(model: Any, bags: Bags) -> np.ndarray:

@@ -13,7 +13,6 @@ from bagwise.exceptions import BagwiseError
 from bagwise.inspection.plots.style import PART_NAMES, PARTS, axes_or_new, journal
 from bagwise.predictions.classes import ClassPrediction
 from bagwise.predictions.gaussian import Prediction
-from bagwise.predictions.mixture import MixturePrediction
 from bagwise.predictions.size_groups import size_groups
 
 if TYPE_CHECKING:
@@ -209,12 +208,8 @@ def more_points_of(
 
 
 def _bag_variance(latent: Prediction, sizes: np.ndarray) -> np.ndarray:
-    """Return the bag part at each size, on average over the draws if there are any."""
-    if isinstance(latent, MixturePrediction):
-        assert latent.curves is not None
-        return latent.curves.variance(sizes).mean(axis=0)
-    assert latent.size_curve is not None
-    return latent.size_curve.variance(sizes)
+    """Return the bag part of one bag at each size, on average over the draws if there are any."""
+    return latent[np.zeros(len(sizes), dtype=np.int64)].at_size(sizes).parts.bag
 
 
 def _enough(latent: Prediction, rest: float) -> float | None:

@@ -1,0 +1,103 @@
+"""Shrinkage head: point estimate of the weights, posterior of the embedding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64
+
+from bagwise.embedding.model import EmbeddingModel
+from bagwise.embedding.posterior import EmbeddingPosterior
+from bagwise.embedding.prior import Prior
+from bagwise.embedding.sums import BagStats
+from bagwise.heads.base import Response
+from bagwise.heads.task import Task
+from bagwise.inference.posterior_mode import (
+    Mode,
+    find_mode,
+    find_mode_by_evidence,
+    warn_if_unfinished,
+)
+from bagwise.inference.shrinkage_objective import LEAST_NOISE, ShrinkageProblem
+from bagwise.likelihoods.base import Likelihood
+from bagwise.likelihoods.gaussian import Gaussian
+from bagwise.predictions.latent import Latent
+
+
+@dataclass(frozen=True, eq=False)
+class ShrinkageHead:
+    """The mode of the shrinkage model; with a point model, that of a generalised linear model.
+
+    Attributes
+    ----------
+    model : EmbeddingModel
+    w : (q,);  gamma : (r,)
+    noise_var, prior_scale : σ², η
+    length : ℓ of the convolved prior, or None
+    mode : how the optimisation went, with ρ²
+    likelihood : of the labels
+    """
+
+    model: EmbeddingModel
+    w: Float64[np.ndarray, " q"]
+    gamma: Float64[np.ndarray, " r"]
+    noise_var: float
+    prior_scale: float
+    length: float | None
+    mode: Mode
+    loss: float
+    likelihood: Likelihood
+
+    @classmethod
+    def fit(
+        cls,
+        prior: Prior,
+        stats: BagStats,
+        task: Task,
+        weight_var: float | None,
+        likelihood: Likelihood | None = None,
+    ) -> ShrinkageHead:
+        """Fit; weight_var None: that of the largest evidence."""
+        likelihood = Gaussian() if likelihood is None else likelihood
+        problem = ShrinkageProblem(prior, stats, task.labels, task.design, task.weights, likelihood)
+        if weight_var is None:
+            mode = find_mode_by_evidence(problem)
+        else:
+            mode = find_mode(problem, weight_var)
+        warn_if_unfinished(mode)
+        w, gamma, logs = problem.split(mode.theta)
+        scales = dict(zip(problem.scale_names, np.exp(logs).tolist(), strict=True))
+        fixed = likelihood.fixed_noise
+        return cls(
+            model=prior.at(None if prior.start_length is None else float(mode.theta[-1])),
+            w=w,
+            gamma=gamma,
+            noise_var=scales["noise"] + LEAST_NOISE if fixed is None else fixed,
+            prior_scale=scales.get("prior_scale", 1.0),
+            length=scales.get("length"),
+            mode=mode,
+            loss=mode.loss,
+            likelihood=likelihood,
+        )
+
+    def embed(self, stats: BagStats) -> EmbeddingPosterior:
+        """Return the posterior at η."""
+        return self.model.posterior(stats, self.prior_scale)
+
+    def latent(self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]) -> Latent:
+        """Predict from the posterior of each bag's embedding."""
+        mean, var = posterior.linear(self.w[None])
+        noise = self.noise_var if self.likelihood.fixed_noise is None else 0.0
+        return Latent(
+            mean + design @ self.gamma,
+            var,
+            posterior.var_of,
+            np.zeros(len(posterior)),
+            np.array([noise]),
+        )
+
+    def response(self, posterior: EmbeddingPosterior) -> Response:
+        """Return v = W (1 − κ) P w for the size of the bag."""
+        slope = posterior.slope((self.model.function_map @ self.w)[None])
+        return Response(slope, self.model.prior_mean, 0.0, self.gamma)

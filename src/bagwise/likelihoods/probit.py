@@ -1,0 +1,59 @@
+"""Two classes by the probit link: P(y = 1) = Φ(ξ/√ν), with ν = variance of the bag + 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import erfcx, log_ndtr, ndtr
+
+from bagwise._utils.arrays import NUMPY, ArrayLibrary
+from bagwise.likelihoods.base import ClassLikelihood, Terms, Vector
+
+LOG_ROOT_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
+
+
+class Probit(ClassLikelihood):
+    """Classes by the probit link: −log p = −log Φ(yu), u = ξ/√ν.
+
+    The link is the sign of a latent value with noise of variance 1, so a Gaussian bag is integrated
+    over in closed form: its variance adds to the 1.
+    """
+
+    name = "probit"
+    fixed_noise = 1.0
+
+    def log_prob(self, y: Any, mean: Any, var: Any, library: ArrayLibrary = NUMPY) -> Any:
+        """Return log Φ(yξ/√ν)."""
+        return library.log_ndtr(y * mean / library.xp.sqrt(var))
+
+    def terms(self, y: Vector, mean: Vector, var: Vector) -> Terms:
+        """Return −log p(y | ξ, ν) and its derivatives, stable for any u.
+
+        Examples
+        --------
+        >>> Probit().terms(np.array([1.0]), np.array([0.0]), np.array([1.0])).value.round(3)
+        array([0.693])
+        """
+        root = np.sqrt(var)
+        u = mean / root
+        ratio = np.sqrt(2.0 / np.pi) / erfcx(-y * u / np.sqrt(2.0))  # φ(u)/Φ(yu)
+        first, second = -y * ratio, ratio * (ratio + y * u)
+        log_phi = -0.5 * u**2 - LOG_ROOT_TWO_PI
+        expected = np.exp(2.0 * log_phi - log_ndtr(u) - log_ndtr(-u))
+        u_mean, u_var = 1.0 / root, -0.5 * u / var
+        return Terms(
+            value=-log_ndtr(y * u),
+            by_mean=first * u_mean,
+            by_var=first * u_var,
+            mean_mean=second * u_mean**2,
+            mean_var=second * u_mean * u_var - 0.5 * first * u_mean / var,
+            var_var=second * u_var**2 + 0.75 * first * u / var**2,
+            fisher_mean=expected * u_mean**2,
+            fisher_cross=expected * u_mean * u_var,
+            fisher_var=expected * u_var**2,
+        )
+
+    def probability(self, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+        """Return Φ(ξ/√(1 + v)), the integral of Φ over N(ξ, v)."""
+        return ndtr(mean / np.sqrt(1.0 + var))
