@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags import Bags, BagStream, as_bags
 from bagwise.embedding import BagStats, summarise, summarise_stream
+from bagwise.exceptions import BagwiseWarning
 from bagwise.explanation import Directions, Explanation, Witness, one_bag
 from bagwise.features import Features, FourierFeatures, LandmarkFeatures
 from bagwise.grouping import show
@@ -37,6 +39,10 @@ from bagwise.threads import one_thread
 
 # Multiples of the median heuristic that bandwidth_scale="auto" chooses from.
 AUTO_SCALES = (0.5, 1.0, 2.0, 4.0)
+
+# Standard deviations of the labels beyond which a prediction is an extrapolation: some ten times
+# the range of labels spread evenly.
+FAR = 30.0
 
 # Parameters that decide the features; what differs only in others can share them.
 FEATURE_PARAMETERS = (
@@ -278,6 +284,7 @@ class BagRegressor(RegressorMixin, BagEstimator):
     ) -> Prediction:
         """Bring moments to the units of the label."""
         unit, mean = self.label_scale_, self.label_center_ + self.label_scale_ * moments.mean
+        _warn_if_far(np.atleast_2d(moments.mean).mean(axis=0), bags)
         if isinstance(moments, DrawMoments):
             return MixturePrediction(
                 mean,
@@ -294,6 +301,20 @@ class BagRegressor(RegressorMixin, BagEstimator):
             noise=moments.noise * unit**2,
         )
         return Prediction(mean, parts, sizes=sizes, size_curve=curve, ids=bags.ids)
+
+
+def _warn_if_far(mean: Float64[np.ndarray, " n"], bags: Bags) -> None:
+    """Say so if predictions, labels standardised, lie where no label of the training bags lay."""
+    far = np.flatnonzero(np.abs(mean) > FAR)
+    if len(far):
+        warnings.warn(
+            f"{len(far)} of {len(mean)} predictions lie more than {FAR:.0f} standard deviations of "
+            f"the training labels from their mean, the first for bag {show(bags.ids[far[0]])}: "
+            "these bags are unlike those of the training, and the predictions extrapolations. "
+            "Check their points and covariates.",
+            BagwiseWarning,
+            stacklevel=2,
+        )
 
 
 def bandwidths(
