@@ -21,7 +21,6 @@ from bagwise.inference.diagnostics import (
 )
 from bagwise.inference.draws import Trajectories
 
-
 # ---- numbers ------------------------------------------------------------------------------------
 
 
