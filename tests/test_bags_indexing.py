@@ -84,7 +84,6 @@ def test_indexing_does_not_check_again(monkeypatch):
         ([0, 99], "bag 99 is out of range"),
         ([True, False], "the mask has 2 entries for 12 bags"),
         ([0.5], "indexed by integers, slices or masks, not by float64"),
-        (["a"], "not by <U1"),
         ((0, 1), "bags have one axis: choose several with a list"),
         ([[0, 1]], r"the index has shape \(1, 2\)"),
         (True, r"the index has shape \(\)"),

@@ -217,4 +217,5 @@ def _binomial_interval(hits: np.ndarray, bags: np.ndarray) -> tuple[np.ndarray, 
 
 
 def _labels(prediction: ClassPredictive, y: ArrayLike) -> np.ndarray:
-    return check_class_labels(y, prediction.classes, len(prediction.probability))
+    ids = getattr(prediction, "ids", None)
+    return check_class_labels(y, prediction.classes, len(prediction.probability), ids)

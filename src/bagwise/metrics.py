@@ -1,6 +1,7 @@
 """Scores of predictive distributions against labels, overall and by bag size.
 
-Each function takes the prediction first, then the labels ``y`` (n,). Anything with the methods of
+Each function takes the prediction first, then the labels ``y`` (n,), in the order of the bags or
+with their ids (see `bagwise.per_bag.in_bag_order`). Anything with the methods of
 `Predictive` will do, or for `log_loss`, `brier`, `accuracy` and `reliability`, which are about
 classes, of `ClassPredictive`. Lower is better, except for `coverage` (near its level), `pit` (near
 uniform) and `accuracy`.
@@ -27,7 +28,7 @@ from bagwise.class_metrics import (
 )
 from bagwise.exceptions import BagwiseError
 from bagwise.prediction import check_level, check_targets
-from bagwise.size_groups import size_groups, text_table
+from bagwise.size_groups import size_groups, sizes_of, text_table
 
 __all__ = [
     "ClassPredictive",
@@ -188,11 +189,11 @@ def evaluate(
         columns = class_scores(prediction, y)
     else:
         columns = _bag_scores(prediction, y, level)
-    n_bags = np.size(y)
+    n_bags = len(next(iter(columns.values())))
     if n_bags == 0:
         raise BagwiseError.because("y is empty", "at least one bag", "Check how they were chosen.")
-    sizes = getattr(prediction, "sizes", None) if sizes is None else sizes
-    groups = [("all", np.ones(n_bags, dtype=bool)), *size_groups(sizes, edges, n_bags)]
+    by_size = size_groups(sizes_of(prediction, sizes), edges, n_bags)
+    groups = [("all", np.ones(n_bags, dtype=bool)), *by_size]
     return Scores([_row(label, mask, columns) for label, mask in groups], level)
 
 
@@ -218,4 +219,4 @@ def _row(label: str, mask: np.ndarray, columns: dict[str, np.ndarray]) -> dict[s
 
 
 def _labels(prediction: Predictive, y: ArrayLike) -> np.ndarray:
-    return check_targets(y, len(prediction.mean))
+    return check_targets(y, len(prediction.mean), getattr(prediction, "ids", None))

@@ -151,7 +151,7 @@ class MixturePrediction(Prediction):
 
     def cdf(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
         """P(label <= y): mean_s Phi((y - mean_s) / std_s); ``y`` is a number or (n,)."""
-        y = np.broadcast_to(check_targets(y, len(self), scalar=True), (len(self),))
+        y = np.broadcast_to(check_targets(y, len(self), self._ids, scalar=True), (len(self),))
         values = np.empty(len(self))
         for rows, means, std in self._blocks():
             values[rows] = ndtr(_standardise(y[rows], means, std)).mean(axis=1)
@@ -159,7 +159,7 @@ class MixturePrediction(Prediction):
 
     def log_prob(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
         """Log density at ``y`` (n,): log mean_s N(y; mean_s, var_s)."""
-        y = check_targets(y, len(self))
+        y = check_targets(y, len(self), self._ids)
         if not self._noise.all():
             self._require_density(self._bag[self._noise == 0].min(axis=0), " in a draw")
         values = np.empty(len(self))
@@ -196,7 +196,7 @@ class MixturePrediction(Prediction):
         Grimit et al. (2006), The continuous ranked probability score for circular variables and
         its application to mesoscale forecast ensemble verification.
         """
-        y = check_targets(y, len(self))
+        y = check_targets(y, len(self), self._ids)
         values = np.empty(len(self))
         for rows, means, std in self._blocks():
             error = np.abs(y[rows, None] - means)

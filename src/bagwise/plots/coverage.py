@@ -18,7 +18,7 @@ from bagwise.exceptions import BagwiseError
 from bagwise.metrics import Predictive
 from bagwise.metrics import pit as transform
 from bagwise.plots.style import axes_or_new, journal, shades
-from bagwise.size_groups import size_groups
+from bagwise.size_groups import size_groups, sizes_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,8 +75,7 @@ def by_group(
             "Draw plots.reliability(bagwise.metrics.reliability(prediction, y)).",
         )
     values = transform(prediction, y)
-    sizes = getattr(prediction, "sizes", None) if sizes is None else sizes
-    groups = size_groups(sizes, edges, len(values))
+    groups = size_groups(sizes_of(prediction, sizes), edges, len(values))
     if not groups:
         return [Transformed("all bags", values)]
     return [Transformed(f"N = {name}", values[mask]) for name, mask in groups]

@@ -11,6 +11,7 @@ from matplotlib.colors import Normalize
 from numpy.typing import ArrayLike
 
 from bagwise.exceptions import BagwiseError
+from bagwise.per_bag import numbers_per_bag
 from bagwise.size_groups import size_groups
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def predicted_against_true(
     >>> predicted_against_true(p, [1.0, 3.0]).get_xlabel()
     'label'
     """
-    y = np.asarray(y, dtype=np.float64)
+    y = numbers_per_bag(y, getattr(prediction, "ids", None))
     ax = plt.subplots()[1] if ax is None else ax
     if limits is None:
         both = np.concatenate([y, prediction.mean])
@@ -113,7 +114,8 @@ def predictions_by_size(
     ----------
     Law et al. (2018), figure 3.
     """
-    y, sizes = np.asarray(y, dtype=np.float64), np.asarray(sizes)
+    ids = next((getattr(p, "ids", None) for p in predictions.values()), None)
+    y, sizes = numbers_per_bag(y, ids), numbers_per_bag(sizes, ids, "sizes")
     rows = size_groups(sizes, edges, len(y))
     if len(rows) > MAX_ROWS:
         raise BagwiseError.because(

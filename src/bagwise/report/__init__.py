@@ -11,6 +11,7 @@ from typing import Any
 
 from bagwise.bags import Bags, BagStream, as_bags
 from bagwise.exceptions import BagwiseError
+from bagwise.per_bag import array_per_bag
 from bagwise.prediction import check_level
 from bagwise.report.baseline import baseline
 from bagwise.report.case import (
@@ -72,6 +73,7 @@ def make(
     """
     check_level(level)
     given = _in_memory(bags)
+    y = array_per_bag(y, given.ids)
     of_classes = looks_like_classes(y) if models is None else check_models(models)
     if models is None:
         models = default_models(of_classes, one_point=bool((given.sizes == 1).all()))

@@ -15,6 +15,7 @@ from bagwise.bags import Bags
 from bagwise.class_metrics import ClassPredictive
 from bagwise.exceptions import BagwiseError
 from bagwise.matching import check_classes, check_labels
+from bagwise.per_bag import array_per_bag
 from bagwise.report.joined import Joined, Piece, joined
 
 
@@ -97,7 +98,7 @@ def looks_like_classes(y: Any) -> bool:
     >>> looks_like_classes([0, 1, 1]), looks_like_classes(["a", "b"]), looks_like_classes([1, 2, 3])
     (True, True, False)
     """
-    labels = np.asarray(y)
+    labels = array_per_bag(y, None)
     if labels.dtype.kind not in "fiu":
         return True
     return len(np.unique(labels[np.isfinite(labels)])) == 2
