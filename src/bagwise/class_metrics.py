@@ -6,8 +6,10 @@ in `bagwise.metrics`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, runtime_checkable
+from functools import wraps
+from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int64
@@ -20,6 +22,27 @@ from bagwise.size_groups import equal_shares, text_table
 
 # Probability of the intervals of a `Reliability` table.
 LEVEL = 0.95
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def of_prediction(metric: Callable[P, R]) -> Callable[P, R]:
+    """Let a metric say what to do when it is called with a model, as scikit-learn does."""
+
+    @wraps(metric)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        if args and hasattr(args[0], "fit"):
+            name = metric.__name__
+            raise BagwiseError.because(
+                f"the metric {name} was given a {type(args[0]).__name__}",
+                "a prediction and labels",
+                f"Give {name}(model.predict_dist(bags), y); as scoring= of scikit-learn give "
+                f"bagwise.scorers.make_scorer(bagwise.metrics.{name}).",
+            )
+        return metric(*args, **kwargs)
+
+    return checked
 
 
 @runtime_checkable
@@ -41,6 +64,7 @@ class ClassPredictive(Protocol):
         ...
 
 
+@of_prediction
 def log_loss(prediction: ClassPredictive, y: ArrayLike) -> float:
     """Mean negative log probability of the labels: -mean_i log P(y_i), in nats.
 
@@ -49,6 +73,7 @@ def log_loss(prediction: ClassPredictive, y: ArrayLike) -> float:
     return float(-np.mean(prediction.log_prob(y)))
 
 
+@of_prediction
 def brier(prediction: ClassPredictive, y: ArrayLike) -> float:
     """Mean squared error of the probability p of the second class, in [0, 1].
 
@@ -62,6 +87,7 @@ def brier(prediction: ClassPredictive, y: ArrayLike) -> float:
     return float(np.mean(class_scores(prediction, y)["brier"]))
 
 
+@of_prediction
 def accuracy(prediction: ClassPredictive, y: ArrayLike) -> float:
     """Share of bags whose most probable class is their label; higher is better."""
     return float(np.mean(class_scores(prediction, y)["accuracy"]))
@@ -138,6 +164,7 @@ class Reliability:
         return str(self)
 
 
+@of_prediction
 def reliability(
     prediction: ClassPredictive,
     y: ArrayLike,

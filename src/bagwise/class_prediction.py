@@ -16,6 +16,7 @@ from bagwise.exceptions import BagwiseError, InvalidLabelsError
 from bagwise.grouping import show
 from bagwise.mixture import MixturePrediction
 from bagwise.per_bag import array_per_bag
+from bagwise.prediction import Prediction
 from bagwise.variance_parts import VarianceParts
 
 # The least positive number: a probability below it is no longer told from zero, whose log is not
@@ -63,7 +64,7 @@ class ClassPrediction:
     """
 
     def __init__(self, latent: MixturePrediction, likelihood: Link, classes: ArrayLike) -> None:
-        self._latent = latent
+        self._latent: Any = latent
         self._likelihood = likelihood
         self._classes = _checked_classes(classes)
         noise = latent.parts.noise.max(initial=0.0)
@@ -100,7 +101,7 @@ class ClassPrediction:
         return self._classes[(self.probability >= 0.5).astype(np.intp)]
 
     @property
-    def latent(self) -> MixturePrediction:
+    def latent(self) -> Prediction:
         """Distribution of the latent values."""
         return self._latent
 

@@ -24,6 +24,7 @@ from bagwise.class_metrics import (
     brier,
     class_scores,
     log_loss,
+    of_prediction,
     reliability,
 )
 from bagwise.exceptions import BagwiseError
@@ -75,21 +76,25 @@ class Predictive(Protocol):
         ...
 
 
+@of_prediction
 def mse(prediction: Predictive, y: ArrayLike) -> float:
     """Mean squared error of the predictive means: mean_i (y_i - mean_i)^2."""
     return float(np.mean((_labels(prediction, y) - prediction.mean) ** 2))
 
 
+@of_prediction
 def rmse(prediction: Predictive, y: ArrayLike) -> float:
     """Root of the mean squared error, in the units of the label."""
     return float(np.sqrt(mse(prediction, y)))
 
 
+@of_prediction
 def nll(prediction: Predictive, y: ArrayLike) -> float:
     """Mean negative log predictive density: -mean_i log p(y_i)."""
     return float(-np.mean(prediction.log_prob(_labels(prediction, y))))
 
 
+@of_prediction
 def crps(prediction: Predictive, y: ArrayLike) -> float:
     """Mean continuous ranked probability score, in the units of the label.
 
@@ -104,6 +109,7 @@ def crps(prediction: Predictive, y: ArrayLike) -> float:
     return float(np.mean(prediction.crps(_labels(prediction, y))))
 
 
+@of_prediction
 def coverage(prediction: Predictive, y: ArrayLike, level: float = 0.95) -> float:
     """Share of labels inside their central interval; near ``level`` when calibrated."""
     y = _labels(prediction, y)
@@ -111,12 +117,14 @@ def coverage(prediction: Predictive, y: ArrayLike, level: float = 0.95) -> float
     return float(np.mean((lower <= y) & (y <= upper)))
 
 
+@of_prediction
 def mean_width(prediction: Predictive, level: float = 0.95) -> float:
     """Mean width of the central intervals: narrower is sharper, at equal coverage."""
     lower, upper = prediction.interval(level).T
     return float(np.mean(upper - lower))
 
 
+@of_prediction
 def pit(prediction: Predictive, y: ArrayLike) -> Float[np.ndarray, " n"]:
     """Probability integral transform F_i(y_i), (n,); uniform on (0, 1) when calibrated."""
     return np.asarray(prediction.cdf(_labels(prediction, y)))
@@ -154,6 +162,7 @@ class Scores:
         return str(self)
 
 
+@of_prediction
 def evaluate(
     prediction: Predictive | ClassPredictive,
     y: ArrayLike,

@@ -28,7 +28,9 @@ Ids = Shaped[np.ndarray, " n_bags"] | None
 def in_bag_order(
     values: Any, ids: Ids, what: str = "labels", error: type[BagwiseError] = InvalidLabelsError
 ) -> Any:
-    """Return values given one per bag in the order of the bags. The rule, for all of bagwise:
+    """Return values given one per bag in the order of the bags.
+
+    The rule, for all of bagwise:
 
     - **A dict goes by id.** It must have the id of every bag as a key.
     - **A pandas index that holds the id of every bag goes by id**, in any order (of tuples, a
@@ -153,7 +155,9 @@ def positions_by_id(wanted: Sequence[Any], ids: Shaped[np.ndarray, " n_bags"]) -
     where: dict[Hashable, list[int]] = {}
     for position, key in enumerate(_keys(ids)):
         where.setdefault(key, []).append(position)
-    for bag, found in ((one, where.get(key, [])) for one, key in zip(wanted, _keys(wanted))):
+    keys = _keys(wanted)
+    for bag, key in zip(wanted, keys, strict=True):
+        found = where.get(key, [])
         if not found:
             raise UnknownBagError.because(
                 f"no bag has the id {show(bag)}",
@@ -166,7 +170,7 @@ def positions_by_id(wanted: Sequence[Any], ids: Shaped[np.ndarray, " n_bags"]) -
                 "an id that one bag has",
                 f"Choose by position: bags[{found[0]}].",
             )
-    return [where[key][0] for key in _keys(wanted)]
+    return [where[key][0] for key in keys]
 
 
 def same_rows(named: Mapping[str, Any]) -> None:

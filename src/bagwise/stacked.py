@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int64, Shaped
 
 from bagwise.exceptions import InvalidBagsError
-from bagwise.grouping import CountedIds, bag_positions, id_array, no_bags, rows_of, show
+from bagwise.grouping import CountedIds, bag_positions, id_array, no_bags, rows_of
 from bagwise.per_bag import array_per_bag, in_bag_order, positions_by_id
 from bagwise.tables.frames import to_matrix
 from bagwise.validation import (
@@ -187,8 +187,8 @@ class StackedBags:
             f"an array was asked for in place of {self.n_bags} bags, a row of numbers for each",
             "what takes bags as they are: scikit-learn's splits, searches and scores, "
             "OneVsRestClassifier, VotingRegressor, StackingRegressor and others that hand them on",
-            "To transform points, write bagwise.make_pipeline(StandardScaler(), model), which puts "
-            "bagwise.PointwiseTransformer around the scaler; the points of all bags are "
+            "To transform points, write bagwise.pointwise.make_pipeline(StandardScaler(), model), which "
+            "puts a PointwiseTransformer around the scaler; the points of all bags are "
             "bags.points.",
         )
 
@@ -224,7 +224,7 @@ class StackedBags:
     def with_covariates(self, covariates: Any, names: Any = None) -> Self:
         """Return the same bags with these covariates (n_bags, n_covariates) in place of any others.
 
-        A pandas frame or Series whose index holds the ids of the bags goes by id; see :meth:`align`.
+        A pandas frame or Series whose index holds the ids of the bags goes by id: :meth:`align`.
 
         Examples
         --------
