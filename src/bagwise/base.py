@@ -30,6 +30,7 @@ from bagwise.matching import check_covariates_match, check_features_match, check
 from bagwise.mixture import MixturePrediction
 from bagwise.parameters import flag, generator, positive, wrong
 from bagwise.per_bag import numbers_per_bag
+from bagwise.pointwise import tags_of_bags
 from bagwise.prediction import Prediction, VarianceParts
 from bagwise.progress import Progress, wanted
 from bagwise.scaling import Scaling
@@ -245,12 +246,7 @@ class BagEstimator(BaseEstimator):
         return function, directions, response.level, response.gamma
 
     def __sklearn_tags__(self) -> Any:
-        """Say of X that it is no table with a row per sample, so that nobody takes bags for one."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        tags.input_tags.dict = True
-        return tags
+        return tags_of_bags(super().__sklearn_tags__())
 
     def _check_bags(self, X: Any) -> Bags:
         bags = as_bags(X)

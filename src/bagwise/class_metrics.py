@@ -13,11 +13,11 @@ from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int64
-from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
 from bagwise.class_prediction import check_class_labels
 from bagwise.exceptions import BagwiseError
+from bagwise.per_bag import PerBag
 from bagwise.size_groups import equal_shares, text_table
 
 # Probability of the intervals of a `Reliability` table.
@@ -59,13 +59,13 @@ class ClassPredictive(Protocol):
         """Probability of the second class, (n,)."""
         ...
 
-    def log_prob(self, y: ArrayLike) -> np.ndarray:
+    def log_prob(self, y: PerBag) -> np.ndarray:
         """Log probability of the labels ``y``, (n,)."""
         ...
 
 
 @of_prediction
-def log_loss(prediction: ClassPredictive, y: ArrayLike) -> float:
+def log_loss(prediction: ClassPredictive, y: PerBag) -> float:
     """Mean negative log probability of the labels: -mean_i log P(y_i), in nats.
 
     A model that knows only that the classes are as frequent has log 2 = 0.693.
@@ -74,7 +74,7 @@ def log_loss(prediction: ClassPredictive, y: ArrayLike) -> float:
 
 
 @of_prediction
-def brier(prediction: ClassPredictive, y: ArrayLike) -> float:
+def brier(prediction: ClassPredictive, y: PerBag) -> float:
     """Mean squared error of the probability p of the second class, in [0, 1].
 
     mean_i (p_i - 1[y_i = classes[1]])^2
@@ -88,12 +88,12 @@ def brier(prediction: ClassPredictive, y: ArrayLike) -> float:
 
 
 @of_prediction
-def accuracy(prediction: ClassPredictive, y: ArrayLike) -> float:
+def accuracy(prediction: ClassPredictive, y: PerBag) -> float:
     """Share of bags whose most probable class is their label; higher is better."""
     return float(np.mean(class_scores(prediction, y)["accuracy"]))
 
 
-def class_scores(prediction: ClassPredictive, y: ArrayLike) -> dict[str, np.ndarray]:
+def class_scores(prediction: ClassPredictive, y: PerBag) -> dict[str, np.ndarray]:
     """Scores of each bag, arrays (n,): log_loss, brier, accuracy, calibration.
 
     The last is 1[y_i = classes[1]] - p_i, whose mean is near zero when calibrated.
@@ -167,7 +167,7 @@ class Reliability:
 @of_prediction
 def reliability(
     prediction: ClassPredictive,
-    y: ArrayLike,
+    y: PerBag,
     n_bins: int = 10,
     *,
     strategy: str = "quantile",
@@ -243,6 +243,6 @@ def _binomial_interval(hits: np.ndarray, bags: np.ndarray) -> tuple[np.ndarray, 
     return lower, upper
 
 
-def _labels(prediction: ClassPredictive, y: ArrayLike) -> np.ndarray:
+def _labels(prediction: ClassPredictive, y: PerBag) -> np.ndarray:
     ids = getattr(prediction, "ids", None)
     return check_class_labels(y, prediction.classes, len(prediction.probability), ids)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
 from bagwise.grouping import show
 from bagwise.mixture import MixturePrediction
-from bagwise.per_bag import array_per_bag
+from bagwise.per_bag import PerBag, array_per_bag
 from bagwise.prediction import Prediction
 from bagwise.variance_parts import VarianceParts
 
@@ -120,7 +120,7 @@ class ClassPrediction:
         """Bag ids (n,), if known."""
         return self._latent.ids
 
-    def log_prob(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Log probability of the labels ``y`` (n,); at least -745, the log of the least float."""
         second = check_class_labels(y, self._classes, len(self), self.ids).astype(np.intp)
         rows = np.arange(len(self))

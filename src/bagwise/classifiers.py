@@ -66,7 +66,6 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         return super().score(bags, array_per_bag(y, bags.ids), sample_weight)
 
     def __sklearn_tags__(self) -> Any:
-        """Say that there are two classes."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from bagwise.class_prediction import ClassPrediction
 from bagwise.exceptions import BagwiseError
+from bagwise.per_bag import PerBag
 from bagwise.prediction import Prediction, Seed, check_n_points, check_sampling, check_targets
 from bagwise.variance_parts import VarianceParts
 
@@ -127,15 +128,15 @@ class JoinedPrediction(Pieces, Prediction):
             self._intervals[level] = self._join(ends)
         return self._intervals[level]
 
-    def cdf(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def cdf(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """P(label <= y) per bag; ``y`` is a number or an array (n,)."""
         return self._at("cdf", np.broadcast_to(self._targets(y, scalar=True), (len(self),)))
 
-    def log_prob(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Log density at ``y`` (n,)."""
         return self._at("log_prob", self._targets(y))
 
-    def crps(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def crps(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Continuous ranked probability score at ``y`` (n,)."""
         return self._at("crps", self._targets(y))
 
@@ -154,7 +155,7 @@ class JoinedPrediction(Pieces, Prediction):
         pieces = self._chosen(index)
         return pieces[0].prediction if len(pieces) == 1 else JoinedPrediction(pieces)
 
-    def _targets(self, y: ArrayLike, *, scalar: bool = False) -> np.ndarray:
+    def _targets(self, y: PerBag, *, scalar: bool = False) -> np.ndarray:
         return check_targets(y, len(self), self._ids, scalar=scalar)
 
     def _at(self, method: str, y: np.ndarray) -> Any:

@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from bagwise.class_metrics import (
     ClassPredictive,
@@ -28,6 +27,7 @@ from bagwise.class_metrics import (
     reliability,
 )
 from bagwise.exceptions import BagwiseError
+from bagwise.per_bag import PerBag
 from bagwise.prediction import check_level, check_targets
 from bagwise.size_groups import size_groups, sizes_of, text_table
 
@@ -59,15 +59,15 @@ class Predictive(Protocol):
         """Means (n,)."""
         ...
 
-    def log_prob(self, y: ArrayLike) -> np.ndarray:
+    def log_prob(self, y: PerBag) -> np.ndarray:
         """Log density at ``y``, (n,)."""
         ...
 
-    def cdf(self, y: ArrayLike) -> np.ndarray:
+    def cdf(self, y: PerBag) -> np.ndarray:
         """P(label <= y), (n,)."""
         ...
 
-    def crps(self, y: ArrayLike) -> np.ndarray:
+    def crps(self, y: PerBag) -> np.ndarray:
         """Continuous ranked probability score at ``y``, (n,)."""
         ...
 
@@ -77,25 +77,25 @@ class Predictive(Protocol):
 
 
 @of_prediction
-def mse(prediction: Predictive, y: ArrayLike) -> float:
+def mse(prediction: Predictive, y: PerBag) -> float:
     """Mean squared error of the predictive means: mean_i (y_i - mean_i)^2."""
     return float(np.mean((_labels(prediction, y) - prediction.mean) ** 2))
 
 
 @of_prediction
-def rmse(prediction: Predictive, y: ArrayLike) -> float:
+def rmse(prediction: Predictive, y: PerBag) -> float:
     """Root of the mean squared error, in the units of the label."""
     return float(np.sqrt(mse(prediction, y)))
 
 
 @of_prediction
-def nll(prediction: Predictive, y: ArrayLike) -> float:
+def nll(prediction: Predictive, y: PerBag) -> float:
     """Mean negative log predictive density: -mean_i log p(y_i)."""
     return float(-np.mean(prediction.log_prob(_labels(prediction, y))))
 
 
 @of_prediction
-def crps(prediction: Predictive, y: ArrayLike) -> float:
+def crps(prediction: Predictive, y: PerBag) -> float:
     """Mean continuous ranked probability score, in the units of the label.
 
     mean_i of the integral of (F_i(t) - 1[t >= y_i])^2 dt
@@ -110,7 +110,7 @@ def crps(prediction: Predictive, y: ArrayLike) -> float:
 
 
 @of_prediction
-def coverage(prediction: Predictive, y: ArrayLike, level: float = 0.95) -> float:
+def coverage(prediction: Predictive, y: PerBag, level: float = 0.95) -> float:
     """Share of labels inside their central interval; near ``level`` when calibrated."""
     y = _labels(prediction, y)
     lower, upper = prediction.interval(level).T
@@ -125,7 +125,7 @@ def mean_width(prediction: Predictive, level: float = 0.95) -> float:
 
 
 @of_prediction
-def pit(prediction: Predictive, y: ArrayLike) -> Float[np.ndarray, " n"]:
+def pit(prediction: Predictive, y: PerBag) -> Float[np.ndarray, " n"]:
     """Probability integral transform F_i(y_i), (n,); uniform on (0, 1) when calibrated."""
     return np.asarray(prediction.cdf(_labels(prediction, y)))
 
@@ -165,9 +165,9 @@ class Scores:
 @of_prediction
 def evaluate(
     prediction: Predictive | ClassPredictive,
-    y: ArrayLike,
+    y: PerBag,
     *,
-    sizes: ArrayLike | None = None,
+    sizes: PerBag | None = None,
     edges: Sequence[float] | None = None,
     level: float = 0.95,
 ) -> Scores:
@@ -206,7 +206,7 @@ def evaluate(
     return Scores([_row(label, mask, columns) for label, mask in groups], level)
 
 
-def _bag_scores(prediction: Predictive, y: ArrayLike, level: float) -> dict[str, np.ndarray]:
+def _bag_scores(prediction: Predictive, y: PerBag, level: float) -> dict[str, np.ndarray]:
     y = _labels(prediction, y)
     lower, upper = prediction.interval(level).T
     return {
@@ -227,5 +227,5 @@ def _row(label: str, mask: np.ndarray, columns: dict[str, np.ndarray]) -> dict[s
     return row
 
 
-def _labels(prediction: Predictive, y: ArrayLike) -> np.ndarray:
+def _labels(prediction: Predictive, y: PerBag) -> np.ndarray:
     return check_targets(y, len(prediction.mean), getattr(prediction, "ids", None))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Shaped
+from numpy.typing import ArrayLike
 
 from bagwise.exceptions import (
     BagwiseError,
@@ -22,6 +23,7 @@ from bagwise.grouping import CountedIds, missing, show
 # Ids that a message names; the rest are counted.
 MAX_NAMED = 5
 
+PerBag = ArrayLike | Mapping[Any, Any]  # labels and the like, in the order of the bags or with ids
 Ids = Shaped[np.ndarray, " n_bags"] | None
 
 
@@ -214,12 +216,14 @@ def _keys(ids: Any) -> list[Hashable]:
     if isinstance(ids, np.ndarray) and ids.dtype.kind == "M":
         micro = ids.astype("M8[us]")
         ids = micro if (micro == ids).all() else ids
-    keys = ids.tolist() if hasattr(ids, "tolist") else list(ids)
-    return [_midnight(key) if type(key) is date else key for key in keys]
+    return list(map(_key, ids.tolist() if hasattr(ids, "tolist") else ids))
 
 
-def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day)
+def _key(value: Any) -> Hashable:
+    """Return one id as Python's own type; a day as its midnight, as pandas has it."""
+    if isinstance(value, np.datetime64):
+        value = value.astype("M8[us]").item()
+    return datetime(value.year, value.month, value.day) if type(value) is date else value
 
 
 def _counts(index: Any, held: list[Hashable]) -> bool:

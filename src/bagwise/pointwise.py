@@ -94,12 +94,7 @@ class PointwiseTransformer(TransformerMixin, BaseEstimator):
         return [str(name) for name in names]
 
     def __sklearn_tags__(self) -> Any:
-        """Say of X that it is bags, and no table with a row per sample."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        tags.input_tags.dict = True
-        return tags
+        return tags_of_bags(super().__sklearn_tags__())
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "transformer_")
@@ -112,6 +107,17 @@ class BagPipeline(Pipeline):
     def predict_dist(self, X: Any) -> Any:
         """Return the predictive distribution of the labels of bags X, transformed on the way."""
         return self.steps[-1][1].predict_dist(before_last(self, X))
+
+    def __sklearn_tags__(self) -> Any:
+        return tags_of_bags(super().__sklearn_tags__())
+
+
+def tags_of_bags(tags: Any) -> Any:
+    """Say of X that it is bags, and no table with a row per sample, so that nobody takes it so."""
+    tags.input_tags.two_d_array = False
+    tags.input_tags.three_d_array = True
+    tags.input_tags.dict = True
+    return tags
 
 
 def before_last(pipeline: Pipeline, X: Any) -> Any:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
-from bagwise.per_bag import numbers_per_bag
+from bagwise.per_bag import PerBag, numbers_per_bag
 from bagwise.variance_parts import SizeCurve, VarianceParts, brief
 
 __all__ = ["Prediction", "SizeCurve", "VarianceParts"]
@@ -130,20 +130,20 @@ class Prediction:
         check_level(level)
         return self.quantile([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
 
-    def cdf(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def cdf(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """P(label <= y) per bag; ``y`` is a number or an array (n,). A step if var is zero."""
         error, std = check_targets(y, len(self), self._ids, scalar=True) - self._mean, self.std
         step = np.where(error >= 0, np.inf, -np.inf)  # the limit std -> 0
         return ndtr(np.divide(error, std, out=step, where=std > 0))
 
-    def log_prob(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Log density at ``y`` (n,): -(log 2 pi var + (y - mean)^2 / var) / 2."""
         y = check_targets(y, len(self), self._ids)
         var = self.var
         self._require_density(var)
         return -0.5 * (LOG_TWO_PI + np.log(var) + (y - self._mean) ** 2 / var)
 
-    def crps(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def crps(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Continuous ranked probability score at ``y`` (n,); |y - mean| when var is zero.
 
         std { t (2 Phi(t) - 1) + 2 phi(t) - 1 / sqrt(pi) },  t = (y - mean) / std

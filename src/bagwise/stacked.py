@@ -165,7 +165,7 @@ class StackedBags:
             start, stop, _ = key.indices(self.n_bags)
             return self._between(start, max(start, stop))
         if np.ndim(key) == 1 and len(key) and all(isinstance(one, str) for one in key):
-            key = positions_by_id(key, self.ids)
+            key = positions_by_id(list(key), self.ids)
         return self._take(bag_positions(key, self.n_bags))
 
     def bag(self, bag_id: Any) -> Float[np.ndarray, "size n_features"]:
@@ -184,12 +184,11 @@ class StackedBags:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         """Refuse: what asks for an array would take a bag for a row of numbers."""
         raise InvalidBagsError.because(
-            f"an array was asked for in place of {self.n_bags} bags, a row of numbers for each",
-            "what takes bags as they are: scikit-learn's splits, searches and scores, "
-            "OneVsRestClassifier, VotingRegressor, StackingRegressor and others that hand them on",
-            "To transform points, write bagwise.pointwise.make_pipeline(StandardScaler(), model), which "
-            "puts a PointwiseTransformer around the scaler; the points of all bags are "
-            "bags.points.",
+            f"{self.n_bags} bags were asked for as one array, with a row of numbers for each",
+            "a tool that hands bags on, such as cross_val_score, GridSearchCV, "
+            "OneVsRestClassifier, VotingRegressor or StackingRegressor",
+            "To scale or project points, use bagwise.pointwise.make_pipeline(StandardScaler(), "
+            "model) or PointwiseTransformer(StandardScaler()); all points are bags.points.",
         )
 
     def _between(self, start: int, stop: int) -> Self:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import PercentFormatter
-from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 from scipy.stats import binom
 
@@ -17,6 +16,7 @@ from bagwise.class_metrics import ClassPredictive
 from bagwise.exceptions import BagwiseError
 from bagwise.metrics import Predictive
 from bagwise.metrics import pit as transform
+from bagwise.per_bag import PerBag
 from bagwise.plots.style import axes_or_new, journal, shades
 from bagwise.size_groups import size_groups, sizes_of
 
@@ -62,9 +62,9 @@ class Transformed:
 
 def by_group(
     prediction: Predictive | ClassPredictive,
-    y: ArrayLike,
+    y: PerBag,
     *,
-    sizes: ArrayLike | None = None,
+    sizes: PerBag | None = None,
     edges: Sequence[float] | None = None,
 ) -> list[Transformed]:
     """Return F_i(y_i) for each group of bag sizes, or for all bags if there are no sizes."""
@@ -84,9 +84,9 @@ def by_group(
 @journal
 def calibration(
     prediction: Predictive | ClassPredictive,
-    y: ArrayLike,
+    y: PerBag,
     *,
-    sizes: ArrayLike | None = None,
+    sizes: PerBag | None = None,
     edges: Sequence[float] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -141,9 +141,9 @@ def _smooth_band(n: int) -> tuple[np.ndarray, np.ndarray]:
 @journal
 def pit(
     prediction: Predictive | ClassPredictive,
-    y: ArrayLike,
+    y: PerBag,
     *,
-    sizes: ArrayLike | None = None,
+    sizes: PerBag | None = None,
     edges: Sequence[float] | None = None,
     bins: int | None = None,
 ) -> Figure:

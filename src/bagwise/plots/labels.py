@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import Normalize
-from numpy.typing import ArrayLike
 
 from bagwise.exceptions import BagwiseError
-from bagwise.per_bag import numbers_per_bag
+from bagwise.per_bag import PerBag, numbers_per_bag
 from bagwise.size_groups import size_groups
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class MeanAndSpread(Protocol):
 
 def predicted_against_true(
     prediction: MeanAndSpread,
-    y: ArrayLike,
+    y: PerBag,
     *,
     ax: Axes | None = None,
     norm: Normalize | None = None,
@@ -96,8 +95,8 @@ def predicted_against_true(
 
 def predictions_by_size(
     predictions: Mapping[str, MeanAndSpread],
-    y: ArrayLike,
-    sizes: ArrayLike,
+    y: PerBag,
+    sizes: PerBag,
     *,
     edges: Sequence[float] | None = None,
 ) -> Figure:
