@@ -28,9 +28,11 @@ from bagwise.landmarks import (
     median_bandwidth,
     sample_points,
 )
-from bagwise.matching import check_covariates_match, check_features_match
+from bagwise.matching import check_covariates_match, check_features_match, check_labels
 from bagwise.mixture import MixturePrediction
 from bagwise.parameters import flag, generator, positive, wrong
+from bagwise.per_bag import numbers_per_bag
+from bagwise.pointwise import tags_of_bags
 from bagwise.prediction import Prediction, VarianceParts
 from bagwise.progress import Progress, wanted
 from bagwise.scaling import Scaling
@@ -85,6 +87,8 @@ class BagEstimator(BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to bags X (anything that :func:`bagwise.as_bags` takes) and labels y (n_bags,).
 
+        Labels are in the order of the bags, or have their ids: as a dict, or in a pandas index that
+        holds them. :func:`bagwise.per_bag.in_bag_order` has the rule.
         ``sample_weight`` (n_bags,) weighs each bag's term in the loss or log likelihood, relative
         to the average bag.
         """
@@ -249,6 +253,9 @@ class BagEstimator(BaseEstimator):
         function = Witness(self.features_, slope, float(slope @ response.center))
         return function, directions, response.level, response.gamma
 
+    def __sklearn_tags__(self) -> Any:
+        return tags_of_bags(super().__sklearn_tags__())
+
     def _check_bags(self, X: Any) -> Bags:
         bags = as_bags(X)
         check_features_match(self._feature_names, self.n_features_in_, bags)
@@ -274,6 +281,13 @@ class BagRegressor(RegressorMixin, BagEstimator):
         """Return the predicted labels (n_bags,), and with return_std their standard deviations."""
         prediction = self.predict_dist(X)
         return (prediction.mean, prediction.std) if return_std else prediction.mean
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R² of the predicted labels; y and sample_weight are as in ``fit``."""
+        bags = as_bags(X)
+        if sample_weight is not None:
+            sample_weight = numbers_per_bag(sample_weight, bags.ids, "sample weights")
+        return super().score(bags, check_labels(y, bags), sample_weight)
 
     def predict_stats(self, stats: BagStats, bags: Bags) -> Prediction:
         """Predict bags whose statistics are there already."""

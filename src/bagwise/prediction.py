@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
+from bagwise.per_bag import PerBag, numbers_per_bag
 from bagwise.variance_parts import SizeCurve, VarianceParts, brief
 
 __all__ = ["Prediction", "SizeCurve", "VarianceParts"]
@@ -76,7 +77,7 @@ class Prediction:
         self._mean.flags.writeable = False
         self._parts = parts
         self._sizes = None if sizes is None else np.asarray(sizes)
-        self._ids = None if ids is None else np.asarray(ids)
+        self._ids = None if ids is None else np.asanyarray(ids)  # counted ones stay so
         self._size_curve = size_curve
         for name, column in (("parts", parts.bag), ("sizes", self._sizes), ("ids", self._ids)):
             if column is not None:
@@ -129,20 +130,20 @@ class Prediction:
         check_level(level)
         return self.quantile([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
 
-    def cdf(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def cdf(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """P(label <= y) per bag; ``y`` is a number or an array (n,). A step if var is zero."""
-        error, std = check_targets(y, len(self), scalar=True) - self._mean, self.std
+        error, std = check_targets(y, len(self), self._ids, scalar=True) - self._mean, self.std
         step = np.where(error >= 0, np.inf, -np.inf)  # the limit std -> 0
         return ndtr(np.divide(error, std, out=step, where=std > 0))
 
-    def log_prob(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Log density at ``y`` (n,): -(log 2 pi var + (y - mean)^2 / var) / 2."""
-        y = check_targets(y, len(self))
+        y = check_targets(y, len(self), self._ids)
         var = self.var
         self._require_density(var)
         return -0.5 * (LOG_TWO_PI + np.log(var) + (y - self._mean) ** 2 / var)
 
-    def crps(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def crps(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Continuous ranked probability score at ``y`` (n,); |y - mean| when var is zero.
 
         std { t (2 Phi(t) - 1) + 2 phi(t) - 1 / sqrt(pi) },  t = (y - mean) / std
@@ -151,7 +152,7 @@ class Prediction:
         ----------
         Gneiting and Raftery (2007), Strictly Proper Scoring Rules, equation 21.
         """
-        error, std = np.abs(check_targets(y, len(self)) - self._mean), self.std
+        error, std = np.abs(check_targets(y, len(self), self._ids) - self._mean), self.std
         t = np.divide(error, std, out=np.zeros_like(error), where=std > 0)
         density = np.exp(-0.5 * (t**2 + LOG_TWO_PI))
         score = error * (1.0 - 2.0 * ndtr(-t)) + std * (2.0 * density - 1.0 / np.sqrt(np.pi))
@@ -276,9 +277,12 @@ def check_column(column: np.ndarray, name: str, n_bags: int) -> None:
         )
 
 
-def check_targets(y: ArrayLike, n_bags: int, *, scalar: bool = False) -> np.ndarray:
-    """``y`` as a float64 array (n_bags,), or 0-D where ``scalar`` allows; finite."""
-    values = np.asarray(y, dtype=np.float64)
+def check_targets(y: Any, n_bags: int, ids: Any = None, *, scalar: bool = False) -> np.ndarray:
+    """``y`` as a float64 array (n_bags,), or 0-D where ``scalar`` allows; finite.
+
+    Labels with ids, such as a pandas Series, go by id: see `bagwise.per_bag.in_bag_order`.
+    """
+    values = numbers_per_bag(y, ids)
     if values.shape != (n_bags,) and not (scalar and values.ndim == 0):
         raise InvalidLabelsError.because(
             f"y has shape {values.shape}",

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from bagwise.bags import Bags, BagStream, as_bags
+from bagwise.cross_validation import out_of_fold, splits_of
 from bagwise.exceptions import BagwiseError
+from bagwise.per_bag import array_per_bag
 from bagwise.prediction import check_level
 from bagwise.report.baseline import baseline
 from bagwise.report.case import (
@@ -22,7 +24,7 @@ from bagwise.report.case import (
     looks_like_classes,
 )
 from bagwise.report.document import Report
-from bagwise.report.folds import make_folds, out_of_fold, random_parts
+from bagwise.report.folds import make_folds, random_parts
 
 __all__ = ["Report", "default_models", "make", "of_predictions"]
 
@@ -72,12 +74,14 @@ def make(
     """
     check_level(level)
     given = _in_memory(bags)
+    y = array_per_bag(y, given.ids)
     of_classes = looks_like_classes(y) if models is None else check_models(models)
     if models is None:
         models = default_models(of_classes, one_point=bool((given.sizes == 1).all()))
     checked, labels, classes = labels_of(given, y, of_classes)
     held_out = make_folds(labels, classes=of_classes, folds=folds, seed=seed)
-    predictions = out_of_fold(models, given, checked, held_out, progress=progress)
+    splits = splits_of(held_out, given.n_bags)
+    predictions = out_of_fold(models, given, checked, splits, progress=progress)
     how = (
         f"The {given.n_bags:,} bags were cut at random into {len(held_out)} folds. Each bag was "
         "predicted once, by models fitted to the bags of the other folds only, so nothing on this "

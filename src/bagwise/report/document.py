@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bagwise.atomic import replacing
+from bagwise.joined import Joined
 from bagwise.metrics import Scores
 from bagwise.report.case import Case
 from bagwise.report.comparison import Comparison
-from bagwise.report.joined import Joined
 from bagwise.report.page import page
 
 
