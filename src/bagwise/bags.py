@@ -309,12 +309,10 @@ class Bags(StackedBags):
 
         Examples
         --------
-        >>> import pathlib, tempfile, warnings
+        >>> import pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp(), "points.csv")
-        >>> _ = path.write_text("bag;x\na;1,5\na;n.d.\nb;1.234,5\n")
-        >>> marks = {"sep": ";", "decimal": ",", "thousands": ".", "na_values": "n.d."}
-        >>> with warnings.catch_warnings(record=True):  # of the row that is left out
-        ...     Bags.from_csv(path, bag="bag", missing="drop", **marks).points.tolist()
+        >>> _ = path.write_text("bag;x\na;1,5\nb;1.234,5\n")
+        >>> Bags.from_csv(path, bag="bag", sep=";", decimal=",", thousands=".").points.tolist()
         [[1.5], [1234.5]]
         """
         plan = Roles(label=label, **roles)

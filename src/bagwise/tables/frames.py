@@ -229,24 +229,30 @@ def numbers(
 
     Truth values are 0 and 1; text and objects are numbers if all of them are.
     """
-    column = table.get_column(name)
     if is_number(table.dtype(name)):
         found = table.floats(name)
     else:
-        tally = tally_of(table, name, cells)
-        refusal = None if tally is None else tally.refusal(error)
-        if refusal is not None:
-            raise refusal
-        if tally is None or tally.odd is not None:
-            raise error.because(
-                f"column {name!r} has type {column.dtype}",
-                "numbers",
-                "Leave it out of the features, or encode it as numbers (dates as a number of "
-                f"days, categories with one_hot={name!r}, text with a numeric cast).",
-            )
-        found = tally.floats(values(column))
+        tally = check_numbers(table, name, tally_of(table, name, cells), error)
+        found = tally.floats(values(table.get_column(name)))
     coded = is_coded(found, cells, name)
     return found if coded is None else np.where(coded, found.dtype.type(np.nan), found)
+
+
+def check_numbers(
+    table: Table, name: str, tally: Tally | None, error: type[BagwiseError] = InvalidBagsError
+) -> Tally:
+    """Return the tally of a column whose cells are all numbers or missing; raise if not."""
+    refusal = None if tally is None else tally.refusal(error)
+    if refusal is not None:
+        raise refusal
+    if tally is None or tally.odd is not None:
+        raise error.because(
+            f"column {name!r} has type {table.dtype(name)}",
+            "numbers",
+            "Leave it out of the features, or encode it as numbers (dates as a number of days, "
+            f"categories with one_hot={name!r}, text with a numeric cast).",
+        )
+    return tally
 
 
 def is_number(dtype: Any) -> bool:

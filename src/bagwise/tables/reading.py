@@ -84,6 +84,10 @@ def read_table(frame: Any, plan: Roles | Schema, *, labels: Any = None) -> Readi
     schema = plan.schema(table, bag_table) if isinstance(plan, Roles) else plan
     own, theirs = split_schema(schema, bag_table)
     check_present(table, own.columns)
+    own.check_numbers(table)  # while rows have the numbers that a user knows
+    if bag_table is not None and theirs is not None:
+        check_present(bag_table, theirs.columns, "labels table")
+        theirs.check_numbers(bag_table)
     report = ReadReport(n_rows=len(table))
     known, id_gaps = rows_with_id(table, own)
     table = table if known is None else table.take(known)

@@ -98,6 +98,14 @@ class Roles:
         """How numbers and missing values are written."""
         return Cells.of(self.sep, self.decimal, self.thousands, self.na_values)
 
+    @property
+    def numeric(self) -> list[str]:
+        """Columns that have to be numbers because they are named so."""
+        weights = [] if self.weights is None else [self.weights]
+        named = [*name_list(self.features), *name_list(self.covariates), *weights]
+        encoded = set(name_list(self.one_hot))
+        return [name for name in named if name not in encoded]
+
     def schema(
         self,
         table: Table,

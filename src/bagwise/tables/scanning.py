@@ -17,6 +17,7 @@ from bagwise.tables.cells import Tally
 from bagwise.tables.census import Census
 from bagwise.tables.files import Source, check_asked, existing, is_csv, is_path, open_table
 from bagwise.tables.frames import (
+    check_numbers,
     check_present,
     group_columns,
     may_hold_numbers,
@@ -107,8 +108,12 @@ class _Scanner:
         there = () if self.bag_table is None else self.bag_table.columns
         check_asked(path, plan, found.names, there)
         self.by_default = isinstance(plan, Roles) and plan.features is None
+        tallies = self._tallies(found.dataset, plan)
+        for name in plan.numeric:
+            if name in tallies:
+                check_numbers(self.empty, name, tallies[name])
         if isinstance(plan, Roles):
-            plan = plan.schema(self.empty, self.bag_table, self._tallies(found.dataset, plan))
+            plan = plan.schema(self.empty, self.bag_table, tallies)
         self.schema = plan
         own, self.theirs = split_schema(self.schema, self.bag_table)
         check_present(self.empty, own.columns)
@@ -116,16 +121,17 @@ class _Scanner:
         self.report = ReadReport(n_rows=self.source.n_rows)
         self.n_unmatched, self.gaps = 0, dict[str, int]()
 
-    def _tallies(self, dataset: Any, roles: Roles) -> dict[str, Tally]:
-        """Find out which columns of text are numbers, in a pass over those that may be features."""
-        singles = (roles.weights, *name_list(roles.one_hot))
-        taken = {*name_list(roles.bag), *name_list(roles.covariates), *singles}
+    def _tallies(self, dataset: Any, plan: Roles | Schema) -> dict[str, Tally]:
+        """Find out which columns of text are numbers, in a pass over those that matter."""
+        wanted = set(plan.numeric)
+        if isinstance(plan, Roles):
+            wanted |= set() if plan.label is None else {plan.label}
+            if self.by_default:
+                wanted |= self.empty.columns - {*name_list(plan.bag), *name_list(plan.one_hot)}
         tallies = {
-            name: Tally(name, roles.cells)
+            name: Tally(name, plan.cells)
             for name in self.empty.columns
-            if name not in taken
-            and (roles.features is None or name == roles.label)
-            and may_hold_numbers(self.empty.dtype(name))
+            if name in wanted and may_hold_numbers(self.empty.dtype(name))
         }
         if tallies:
             source = ParquetRows(dataset, Schema(("",), ()))

@@ -93,6 +93,12 @@ class Schema:
         return (*self.bag, *self.features, *self.covariates, *others)
 
     @property
+    def numeric(self) -> list[str]:
+        """Columns that have to be numbers."""
+        sources = [name for name in (*self.features, *self.covariates) if name not in self.one_hot]
+        return sources if self.weights is None else [*sources, self.weights]
+
+    @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features of a point, such as ``"colour=red"`` for a category."""
         return self._names(self.features)
@@ -127,6 +133,12 @@ class Schema:
     def numbers(self, table: Table, name: str) -> Float[np.ndarray, " n_rows"]:
         """Return a column of numbers as they are written here; see :func:`frames.numbers`."""
         return numbers(table, name, self.cells)
+
+    def check_numbers(self, table: Table) -> None:
+        """Raise if a column of text that has to be numbers is not, with the row of this table."""
+        for name in self.numeric:
+            if not is_number(table.dtype(name)):
+                self.numbers(table, name)
 
     def values(self, table: Table, name: str) -> Shaped[np.ndarray, " n_rows"]:
         """Return a column of any type with what is missing as it is written here."""
@@ -210,16 +222,13 @@ class Schema:
         }
         fill = {
             name: median(self.numbers(table, name)[chosen], name)
-            for name in (*self._numeric(), *([self.weights] if self.weights else []))
+            for name in self.numeric
             if self.missing == "impute"
         }
         schema = replace(self, one_hot=one_hot, fill=self.fill | fill)
         check_names(schema.feature_names, len(schema.feature_names), "feature")
         check_names(schema.covariate_names, len(schema.covariate_names), "covariate")
         return schema
-
-    def _numeric(self) -> list[str]:
-        return [name for name in (*self.features, *self.covariates) if name not in self.one_hot]
 
     def dropped(self, gaps: Gaps, n_rows: int) -> Bool[np.ndarray, " n_rows"]:
         """Which rows are left out: with ``"impute"``, only those without a label."""
@@ -372,7 +381,7 @@ class Schema:
         sources = {*self.features, *self.covariates}
         if not set(self.one_hot) <= sources:
             raise damaged(f"encodes {some(self.one_hot)}", "features or covariates to be encoded")
-        numeric = {*self._numeric(), *([self.weights] if self.weights else [])}
+        numeric = set(self.numeric)
         if set(self.fill) != (numeric if self.missing == "impute" else set()):
             raise damaged(
                 f"has values to impute for {some(self.fill) or 'no column'}",
