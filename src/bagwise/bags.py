@@ -17,7 +17,7 @@ from bagwise.stream import StreamedBags
 from bagwise.tables.files import read_file
 from bagwise.tables.frames import is_frame, to_matrix
 from bagwise.tables.reading import Reading, read_table
-from bagwise.tables.roles import Roles, TableRoles
+from bagwise.tables.roles import FileRoles, Roles, TableRoles
 from bagwise.tables.scanning import scan
 from bagwise.validation import real_array
 
@@ -204,6 +204,9 @@ class Bags(StackedBags):
         labels: Any = None,
         one_hot: Any = (),
         missing: str = "error",
+        na_values: Any = (),
+        decimal: str = ".",
+        thousands: str | None = None,
     ) -> Any:
         """Make bags from a data frame with one row per point; with ``label``, also the labels.
 
@@ -214,8 +217,10 @@ class Bags(StackedBags):
             Column with the bag of each row, of any type; rows may come in any order. Several
             columns make a composite id: the ids of the bags are then tuples.
         features : sequence of str, optional
-            Columns of the points; by default every numeric column without another role, and those
-            in ``one_hot``. (So name the label column, or it becomes a feature.)
+            Columns of the points; by default every column of numbers without another role (truth
+            values and text or objects that are all numbers too), and those in ``one_hot``. (So
+            name the label column, or it becomes a feature.) A warning names what is left out and
+            why; a column of text of which most cells are numbers is refused.
         covariates : sequence of str
             Columns that are constant within each bag.
         weights : str, optional
@@ -231,6 +236,11 @@ class Bags(StackedBags):
         missing : {"error", "drop", "impute"}
             Missing values (NaN or null): an error, or rows left out, or medians put in their
             place, with a warning that counts them. Without a label, a row is left out in both.
+        na_values : str, number, sequence of them, or dict of column and values
+            What else stands for a missing value, in all columns but the bag's, or in some:
+            ``[-999, "n.d."]``, ``{"age": 99}``.
+        decimal, thousands : str, optional
+            The marks in numbers that are text, as in ``"1.234,5"``.
 
         Examples
         --------
@@ -240,18 +250,27 @@ class Bags(StackedBags):
         >>> bags.feature_names, bags.sizes, y
         (('x',), array([2, 1]), array([0, 1]))
         """
-        roles = Roles(bag, features, covariates, weights, label, one_hot, missing)
+        roles = Roles(
+            bag,
+            features,
+            covariates,
+            weights,
+            label,
+            one_hot,
+            missing,
+            na_values,
+            decimal=decimal,
+            thousands=thousands,
+        )
         return cls._from_reading(read_table(frame, roles, labels=labels))
 
     @overload
     @classmethod
-    def from_parquet(
-        cls, path: Any, *, label: None = None, **roles: Unpack[TableRoles]
-    ) -> Self: ...
+    def from_parquet(cls, path: Any, *, label: None = None, **roles: Unpack[FileRoles]) -> Self: ...
     @overload
     @classmethod
     def from_parquet(
-        cls, path: Any, *, label: str, **roles: Unpack[TableRoles]
+        cls, path: Any, *, label: str, **roles: Unpack[FileRoles]
     ) -> tuple[Self, Shaped[np.ndarray, " n_bags"]]: ...
     @classmethod
     def from_parquet(
@@ -259,7 +278,8 @@ class Bags(StackedBags):
     ) -> Any:
         """Make bags from a Parquet file, or a folder of them; with ``label``, also the labels.
 
-        The options are those of :meth:`from_frame`. ``labels`` may be a file too, Parquet or CSV.
+        The options are those of :meth:`from_frame`. ``labels`` may be a file too, Parquet or CSV
+        (for which there is ``sep``, see :meth:`from_csv`).
 
         Examples
         --------
@@ -276,21 +296,31 @@ class Bags(StackedBags):
 
     @overload
     @classmethod
-    def from_csv(cls, path: Any, *, label: None = None, **roles: Unpack[TableRoles]) -> Self: ...
+    def from_csv(cls, path: Any, *, label: None = None, **roles: Unpack[FileRoles]) -> Self: ...
     @overload
     @classmethod
     def from_csv(
-        cls, path: Any, *, label: str, **roles: Unpack[TableRoles]
+        cls, path: Any, *, label: str, **roles: Unpack[FileRoles]
     ) -> tuple[Self, Shaped[np.ndarray, " n_bags"]]: ...
     @classmethod
     def from_csv(
         cls, path: Any, *, label: str | None = None, labels: Any = None, **roles: Any
     ) -> Any:
-        """Make bags from a CSV file, plain or gzipped (``.gz``); with ``label``, also the labels.
+        r"""Make bags from a CSV file, plain or gzipped (``.gz``); with ``label``, also the labels.
 
-        The options are those of :meth:`from_frame`. ``labels`` may be a file too, Parquet or CSV.
-        Fields are separated by commas, in ``.tsv`` files by tabs. An empty field is a missing
-        value; so are NA, NaN and null among numbers. Ids such as 007 stay text.
+        Or from a folder of CSV files that have the same columns. The options are those of
+        :meth:`from_frame`, and they hold for ``labels`` too, which may be a file, Parquet or CSV.
+        Fields are separated by commas, in ``.tsv`` files by tabs, or by ``sep``. An empty field is
+        a missing value; so are NA, NaN and null among numbers, and ``na_values``. Ids such as 007
+        stay text.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "points.csv")
+        >>> _ = path.write_text("bag;x\na;1,5\nb;1.234,5\n")
+        >>> Bags.from_csv(path, bag="bag", sep=";", decimal=",", thousands=".").points.tolist()
+        [[1.5], [1234.5]]
         """
         plan = Roles(label=label, **roles)
         return cls._from_reading(read_file(path, plan, labels=labels, kind="csv"))
@@ -298,12 +328,12 @@ class Bags(StackedBags):
     @overload
     @classmethod
     def scan_parquet(
-        cls, path: Any, *, label: None = None, progress: bool = True, **roles: Unpack[TableRoles]
+        cls, path: Any, *, label: None = None, progress: bool = True, **roles: Unpack[FileRoles]
     ) -> BagStream: ...
     @overload
     @classmethod
     def scan_parquet(
-        cls, path: Any, *, label: str, progress: bool = True, **roles: Unpack[TableRoles]
+        cls, path: Any, *, label: str, progress: bool = True, **roles: Unpack[FileRoles]
     ) -> tuple[BagStream, Shaped[np.ndarray, " n_bags"]]: ...
     @classmethod
     def scan_parquet(

@@ -91,10 +91,23 @@ def plain(array: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
     array(['a', 'b'], dtype='<U1')
     """
     if array.dtype.kind == "O" and len(array) and _kind(type(array[0])) in (int, float, str, bool):
-        converted = np.array(array.tolist())
-        array = converted if converted.dtype.kind in "iufUb" else array  # huge integers stay
+        array = _plain_objects(array)
     small_integer = array.dtype.kind in "iu" and array.dtype != np.uint64
     return array.astype(np.int64, copy=False) if small_integer else array
+
+
+def _plain_objects(array: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
+    """Return numbers or strings in NumPy's dtype, but integers beyond 64 bits as they are."""
+    if {_kind(kind) for kind in set(map(type, array))} == {int}:
+        # NumPy makes floats of integers that int64 has no room for, and two ids may become one.
+        for dtype in (np.int64, np.uint64):
+            try:
+                return array.astype(dtype) if array.min() >= np.iinfo(dtype).min else array
+            except OverflowError:
+                continue
+        return array
+    converted = np.array(array.tolist())
+    return converted if converted.dtype.kind in "iufUb" else array
 
 
 def _checked_ids(values: Any) -> Shaped[np.ndarray, " n"]:

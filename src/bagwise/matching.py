@@ -163,8 +163,9 @@ def _check_columns(what: str, fitted: tuple[Names, int], given: tuple[Names, int
 
 
 def _raise_names(what: str, fitted: tuple[str, ...], names: tuple[str, ...]) -> None:
-    lacking = [name for name in fitted if name not in names]
-    extra = [name for name in names if name not in fitted]
+    known, there = set(fitted), set(names)
+    lacking = [name for name in fitted if name not in there]
+    extra = [name for name in names if name not in known]
     if lacking or extra:
         raise InvalidBagsError.because(
             f"the {what} names differ from those in fit: missing {lacking}, unexpected {extra}",

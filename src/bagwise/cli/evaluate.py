@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bagwise.cli import options
-from bagwise.cli.data import open_model, read_like
+from bagwise.cli.data import open_model, read_like, written_as
 from bagwise.cli.options import names
 from bagwise.cli.shell import answer, answer_json, command
 
@@ -14,6 +14,10 @@ def evaluate(
     points: options.Points,
     labels: options.Labels = None,
     bag: options.ModelBag = None,
+    sep: options.Sep = None,
+    decimal: options.Decimal = None,
+    thousands: options.Thousands = None,
+    na: options.NaValues = None,
     label: options.ModelLabel = None,
     level: options.Level = 0.95,
     stream: options.Stream = None,
@@ -26,7 +30,8 @@ def evaluate(
     from bagwise.metrics import evaluate as score
 
     saved = open_model(model, names(bag), label)
-    data = read_like(saved, points, labels=labels, stream=stream, labelled=True)
+    written = written_as(sep, decimal, thousands, na)
+    data = read_like(saved, points, labels=labels, stream=stream, labelled=True, written=written)
     scores = score(saved.model.predict_dist(data.bags), data.labels, level=level)
     if json:
         answer_json({"level": level, "rows": scores.rows})

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.data import open_model, read_like
+from bagwise.cli.data import open_model, read_like, written_as
 from bagwise.cli.options import names
 from bagwise.cli.output import check_folder
 from bagwise.cli.shell import answer, answer_json, command
@@ -26,6 +26,10 @@ def explain(
     ],
     labels: options.Labels = None,
     bag: options.ModelBag = None,
+    sep: options.Sep = None,
+    decimal: options.Decimal = None,
+    thousands: options.Thousands = None,
+    na: options.NaValues = None,
     picture: Annotated[
         Path | None, typer.Option(help="Draw the contributions: .png, .svg or .pdf.")
     ] = None,
@@ -39,7 +43,8 @@ def explain(
     if picture is not None:
         check_folder(picture)
     saved = open_model(model, names(bag))
-    data = read_like(saved, points, labels=labels, stream=False, labelled=False)
+    written = written_as(sep, decimal, thousands, na)
+    data = read_like(saved, points, labels=labels, stream=False, labelled=False, written=written)
     position = find_bag(data.bags.ids, wanted)
     one = data.bags[position : position + 1]
     explanation = saved.model.explain(one)

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.data import TableData, read_training, roles_of
+from bagwise.cli.data import TableData, read_training, roles_of, written_as
 from bagwise.cli.models import ModelName, are_classes, estimator
 from bagwise.cli.output import check_folder
 from bagwise.cli.shell import answer, answer_json, command, say
@@ -29,6 +29,10 @@ def fit(
     weights: options.WeightColumn = None,
     one_hot: options.OneHot = None,
     missing: options.MissingValues = options.Missing.ERROR,
+    sep: options.Sep = None,
+    decimal: options.Decimal = None,
+    thousands: options.Thousands = None,
+    na: options.NaValues = None,
     task: options.TaskOption = options.Task.AUTO,
     settings: Annotated[
         list[str] | None,
@@ -51,7 +55,8 @@ def fit(
     bagwise fit points.parquet --bag person --label age --out age.bagwise
     """
     check_folder(out)
-    roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value)
+    written = written_as(sep, decimal, thousands, na)
+    roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value, written)
     data = read_training(points, roles, labels=labels, stream=False if tune else stream)
     classes = are_classes(data.labels, task.value)
     if classes and task == options.Task.AUTO and data.labels.dtype.kind in "fiu":

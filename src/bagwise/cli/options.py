@@ -47,7 +47,7 @@ class Task(StrEnum):
 Points = Annotated[
     Path,
     typer.Argument(
-        help="A row per point: Parquet (file or folder), .csv, .csv.gz or .tsv.",
+        help="A row per point: Parquet, .csv, .csv.gz or .tsv, or a folder of such files.",
         show_default=False,
     ),
 ]
@@ -110,6 +110,30 @@ MissingValues = Annotated[
     Missing,
     typer.Option(
         "--missing", help="Refuse missing values, drop their rows, or put the median in place."
+    ),
+]
+Sep = Annotated[
+    str | None,
+    typer.Option(
+        help="Between the fields of CSV files, such as ';' or tab; default: as the name ends.",
+        show_default=False,
+    ),
+]
+Decimal = Annotated[
+    str | None,
+    typer.Option(help="Decimal mark of numbers, if it is not a point.", show_default=False),
+]
+Thousands = Annotated[
+    str | None,
+    typer.Option(help="Mark between thousands, as in 1,234.5; default: none.", show_default=False),
+]
+NaValues = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--na",
+        help="What stands for a missing value besides empty cells, NA and null, such as -999; may "
+        "repeat.",
+        show_default=False,
     ),
 ]
 TaskOption = Annotated[

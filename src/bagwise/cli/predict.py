@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.data import open_model, read_like
+from bagwise.cli.data import open_model, read_like, written_as
 from bagwise.cli.options import names
 from bagwise.cli.output import check_ending, check_folder, prediction_columns, write_table
 from bagwise.cli.shell import answer, answer_json, command
@@ -27,6 +27,10 @@ def predict(
     ] = None,
     labels: options.Labels = None,
     bag: options.ModelBag = None,
+    sep: options.Sep = None,
+    decimal: options.Decimal = None,
+    thousands: options.Thousands = None,
+    na: options.NaValues = None,
     level: options.Level = 0.95,
     stream: options.Stream = None,
     json: options.Json = False,
@@ -40,7 +44,8 @@ def predict(
         check_folder(out)
         check_ending(out)
     saved = open_model(model, names(bag))
-    data = read_like(saved, points, labels=labels, stream=stream, labelled=False)
+    written = written_as(sep, decimal, thousands, na)
+    data = read_like(saved, points, labels=labels, stream=stream, labelled=False, written=written)
     prediction = saved.model.predict_dist(data.bags)
     columns = prediction_columns(prediction, level, saved.schema.bag)
     if out is not None:

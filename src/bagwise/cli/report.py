@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.data import read_training, roles_of
+from bagwise.cli.data import read_training, roles_of, written_as
 from bagwise.cli.models import ModelName, are_classes, estimator
 from bagwise.cli.options import names
 from bagwise.cli.output import check_folder
@@ -31,6 +31,10 @@ def report(
     weights: options.WeightColumn = None,
     one_hot: options.OneHot = None,
     missing: options.MissingValues = options.Missing.ERROR,
+    sep: options.Sep = None,
+    decimal: options.Decimal = None,
+    thousands: options.Thousands = None,
+    na: options.NaValues = None,
     task: options.TaskOption = options.Task.AUTO,
     folds: Annotated[int, typer.Option(min=2, help="Parts that are left out in turn.")] = 5,
     title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
@@ -46,7 +50,8 @@ def report(
     from bagwise import report as pages
 
     check_folder(out)
-    roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value)
+    written = written_as(sep, decimal, thousands, na)
+    roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value, written)
     data = read_training(points, roles, labels=labels, stream=False)
     classes = are_classes(data.labels, task.value)
     models = {
@@ -61,6 +66,7 @@ def report(
         level=level,
         seed=seed,
         source=data.source,
+        notes=data.notes,
     )
     made.write(out)
     if json:

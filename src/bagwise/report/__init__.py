@@ -6,7 +6,7 @@ bags with what may be behind them, and a table of all bags to sort, search and o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bagwise.bags import Bags, BagStream, as_bags
@@ -43,6 +43,7 @@ def make(
     level: float = 0.9,
     seed: int = 0,
     source: str | None = None,
+    notes: Sequence[str] = (),
     progress: bool = True,
 ) -> Report:
     """Cross-validate models on bags and report on them.
@@ -56,6 +57,7 @@ def make(
     y : (n_bags,) labels: numbers, or two classes
     models : estimators by name, not fitted, or None for :func:`default_models`
     title : of the page;  source : where the data are from, such as the name of a file
+    notes : sentences about the data, such as which columns were left out
     folds : number of folds; fewer if there are fewer bags, or bags of a class
     level : probability of the intervals
     seed : of the folds and of what is drawn at random for the pictures
@@ -90,7 +92,7 @@ def make(
         "groups may be predicted less well than these folds say."
     )
     base = baseline(labels, classes, held_out)
-    words = Words(_title(title), source, how)
+    words = Words(_title(title), source, how, tuple(notes))
     return Report.of(Case(given, checked, labels, classes, predictions, base, level, words, seed))
 
 

@@ -26,6 +26,7 @@ class Words:
     title: str
     source: str | None
     how: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
