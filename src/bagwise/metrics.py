@@ -26,7 +26,8 @@ from bagwise.class_metrics import (
     reliability,
 )
 from bagwise.exceptions import BagwiseError
-from bagwise.prediction import check_level, check_targets
+from bagwise.levels import LEVEL, check_level
+from bagwise.prediction import check_targets
 from bagwise.size_groups import size_groups, text_table
 
 __all__ = [
@@ -69,7 +70,7 @@ class Predictive(Protocol):
         """Continuous ranked probability score at ``y``, (n,)."""
         ...
 
-    def interval(self, level: float = 0.95) -> np.ndarray:
+    def interval(self, level: float = LEVEL) -> np.ndarray:
         """Central interval, (n, 2)."""
         ...
 
@@ -103,14 +104,14 @@ def crps(prediction: Predictive, y: ArrayLike) -> float:
     return float(np.mean(prediction.crps(_labels(prediction, y))))
 
 
-def coverage(prediction: Predictive, y: ArrayLike, level: float = 0.95) -> float:
+def coverage(prediction: Predictive, y: ArrayLike, level: float = LEVEL) -> float:
     """Share of labels inside their central interval; near ``level`` when calibrated."""
     y = _labels(prediction, y)
     lower, upper = prediction.interval(level).T
     return float(np.mean((lower <= y) & (y <= upper)))
 
 
-def mean_width(prediction: Predictive, level: float = 0.95) -> float:
+def mean_width(prediction: Predictive, level: float = LEVEL) -> float:
     """Mean width of the central intervals: narrower is sharper, at equal coverage."""
     lower, upper = prediction.interval(level).T
     return float(np.mean(upper - lower))
@@ -159,7 +160,7 @@ def evaluate(
     *,
     sizes: ArrayLike | None = None,
     edges: Sequence[float] | None = None,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> Scores:
     """Score a prediction overall and by bag size.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from bagwise.bags import Bags, BagStream, as_bags
 from bagwise.exceptions import BagwiseError
-from bagwise.prediction import check_level
+from bagwise.levels import LEVEL, check_level
 from bagwise.report.baseline import baseline
 from bagwise.report.case import (
     Case,
@@ -38,7 +38,7 @@ def make(
     *,
     title: str | None = None,
     folds: int = 5,
-    level: float = 0.9,
+    level: float = LEVEL,
     seed: int = 0,
     source: str | None = None,
     progress: bool = True,
@@ -97,7 +97,7 @@ def of_predictions(
     *,
     models: Mapping[str, Any] | None = None,
     title: str | None = None,
-    level: float = 0.9,
+    level: float = LEVEL,
     seed: int = 0,
     source: str | None = None,
 ) -> Report:

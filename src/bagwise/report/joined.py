@@ -11,6 +11,7 @@ from jaxtyping import Float64, Int64
 from numpy.typing import ArrayLike
 
 from bagwise.class_prediction import ClassPrediction
+from bagwise.levels import LEVEL
 from bagwise.variance_parts import VarianceParts
 
 
@@ -92,7 +93,7 @@ class Joined:
         """Continuous ranked probability score."""
         return self._at("crps", y)
 
-    def interval(self, level: float = 0.95) -> Float64[np.ndarray, "n 2"]:
+    def interval(self, level: float = LEVEL) -> Float64[np.ndarray, "n 2"]:
         """Central intervals; computed once, as those of mixtures take a while."""
         if level not in self._kept:
             self._kept[level] = self._join([p.prediction.interval(level) for p in self.pieces])
