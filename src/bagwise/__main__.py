@@ -11,10 +11,12 @@ import signal
 import sys
 from contextlib import suppress
 from types import FrameType
+from typing import NoReturn
 
 # Seconds after which to look again whether an import is over.
 AGAIN = 0.02
 
+INTERRUPTED = 130
 STOPPED = "bagwise: stopped; nothing was written\n"
 
 
@@ -30,12 +32,29 @@ def main() -> None:
 
         run()
     except KeyboardInterrupt:  # before a command had begun
-        with suppress(AttributeError, OSError):
+        if sys.stderr is not None:
             sys.stderr.write(STOPPED)
-        sys.exit(130)
+        _leave()
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            _leave()
+        raise
     finally:
         if signal.getsignal(signal.SIGINT) is _stop:  # what is left is the end of the process
             signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _leave() -> NoReturn:
+    """End the process as interrupted, in our own words.
+
+    Python itself would kill it with SIGINT if Ctrl-C came while code from a string was run, of
+    which dataclasses and typer have some.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            with suppress(OSError):
+                stream.flush()
+    os._exit(INTERRUPTED)
 
 
 def _stop(_: int, frame: FrameType | None) -> None:

@@ -101,9 +101,10 @@ class Output:
                 "a folder to write to",
                 f"Make it first, or choose another {self.option}.",
             )
-        if not os.access(folder, os.W_OK | os.X_OK):
+        effective = os.access in os.supports_effective_ids
+        if not os.access(folder, os.W_OK | os.X_OK, effective_ids=effective):
             raise BagwiseError.because(
-                f"the folder {folder} may not be written to by this user",
+                f"{self.option} {path} cannot be written: {folder} is closed to this user",
                 "a folder that you may write to",
                 f"Change its permissions, or choose another {self.option}.",
             )

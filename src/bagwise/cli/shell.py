@@ -222,9 +222,15 @@ def main() -> None:
     line = [argument for argument in arguments if argument != "--debug"]
     try:
         code = app(line, prog_name="bagwise", standalone_mode=False)
-        if code == INTERRUPTED and not _begun:  # which typer does not mention
-            say(_verdict(KeyboardInterrupt())[1])
+        if code == INTERRUPTED and not _begun:  # stopped while typer read the line
+            raise KeyboardInterrupt
         sys.exit(code)
+    except KeyboardInterrupt as stopped:
+        sys.exit(_explain(stopped))
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # nobody read the help
+            end.code = UNREAD
+        raise
     except Exception as error:
         if not hasattr(error, "show"):
             raise

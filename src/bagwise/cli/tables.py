@@ -51,6 +51,8 @@ def format_of(path: Path, asked: Format | None = None) -> Format:
 
 def table_output(path: Path, asked: Format | None, *, force: bool) -> Output:
     """Return where a table goes, after a look at the ending of its name."""
+    if path != STDOUT:
+        Output(path).check_place()
     return Output(path, force, text=format_of(path, asked) not in BINARY)
 
 
