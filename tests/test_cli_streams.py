@@ -9,6 +9,8 @@ import sys
 import time
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -110,30 +112,22 @@ def without_rights():
             os.seteuid(0)
 
 
-def test_places_that_this_user_may_not_use(folder, tmp_path_factory):
-    place = tmp_path_factory.getbasetemp()
-    if os.geteuid() == 0 and not all(p.stat().st_mode & 0o001 for p in [place, *place.parents]):
-        place = tmp_path_factory.getbasetemp().parents[1]
-    closed = place / f"closed-{os.getpid()}"
-    closed.mkdir()
-    for name in ("points.parquet", "m.bagwise"):
-        (closed / name).write_bytes((folder / name).read_bytes())
-        (closed / name).chmod(0o444)
-    (closed / "secret.csv").write_text("person,a\n")
-    (closed / "secret.csv").chmod(0)
-    closed.chmod(0o555)
-    try:
+def test_places_that_this_user_may_not_use(folder):
+    with TemporaryDirectory() as place:  # that of pytest is closed to others
+        closed = Path(place)
+        for name in ("points.parquet", "m.bagwise"):
+            (closed / name).write_bytes((folder / name).read_bytes())
+            (closed / name).chmod(0o444)
+        (closed / "secret.csv").write_text("person,a\n")
+        (closed / "secret.csv").chmod(0)
+        closed.chmod(0o555)
         with without_rights():
             written = bagwise(*PREDICT, "--out", "p.csv", cwd=closed)
             saved = bagwise("fit", "points.parquet", *FIT, "--out", "x.bagwise", cwd=closed)
             points = bagwise("predict", "m.bagwise", "secret.csv", cwd=closed)
             model = bagwise("predict", "secret.csv", "points.parquet", cwd=closed)
             info = bagwise("info", "secret.csv", cwd=closed)
-    finally:
         closed.chmod(0o755)
-        for path in closed.iterdir():
-            path.unlink()
-        closed.rmdir()
     for result in (written, saved):
         refused(result, "cannot be written", "closed to this user")
     refused(points, "secret.csv may not be read by this user")

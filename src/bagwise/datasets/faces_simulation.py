@@ -84,7 +84,8 @@ def simulate_faces(
     n_features : features of an image
     random_state : seed; the people do not depend on ``n_features``
     path : folder for ``data.csv.gz`` and ``feats.npy`` in the layout of `load_imdb_wiki`, which
-        then maps them, and where none of these are yet; by default the features are made in memory, of which scale = 1 needs 6.5 GB
+        then maps them; files that are there are not replaced. By default the features are made in
+        memory, of which scale = 1 needs 6.5 GB
 
     Examples
     --------
