@@ -17,11 +17,9 @@ from scipy.special import betaincinv
 
 from bagwise.class_prediction import check_class_labels
 from bagwise.exceptions import BagwiseError
+from bagwise.levels import LEVEL
 from bagwise.per_bag import PerBag
 from bagwise.size_groups import equal_shares, text_table
-
-# Probability of the intervals of a `Reliability` table.
-LEVEL = 0.95
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
 from bagwise.grouping import show
+from bagwise.levels import LEVEL
 from bagwise.mixture import MixturePrediction
 from bagwise.per_bag import PerBag, array_per_bag
 from bagwise.prediction import Prediction
@@ -128,7 +129,7 @@ class ClassPrediction:
         # The log of a probability that is nearly 1 is told by the other, which is not rounded.
         return np.where(p > 0.5, np.log1p(-np.minimum(other, 0.5)), np.log(np.maximum(p, LEAST)))
 
-    def interval(self, level: float = 0.95) -> Float[np.ndarray, "n 2"]:
+    def interval(self, level: float = LEVEL) -> Float[np.ndarray, "n 2"]:
         """Central interval of the probability that would be stated if nothing were unknown.
 
         link(q_i), q_i = quantiles (1 -+ level)/2 of the latent value of bag i
@@ -156,7 +157,7 @@ class ClassPrediction:
         """
         return ClassPrediction(self._latent.at_size(n_points), self._likelihood, self._classes)
 
-    def to_dict(self, level: float = 0.95) -> dict[str, np.ndarray]:
+    def to_dict(self, level: float = LEVEL) -> dict[str, np.ndarray]:
         """Columns of a table, one entry per bag.
 
         id, size (if known), predicted, probability, lower, upper, and the standard deviations

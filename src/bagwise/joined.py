@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from bagwise.class_prediction import ClassPrediction
 from bagwise.exceptions import BagwiseError
+from bagwise.levels import LEVEL
 from bagwise.per_bag import PerBag
 from bagwise.prediction import Prediction, Seed, check_n_points, check_sampling, check_targets
 from bagwise.variance_parts import VarianceParts
@@ -121,7 +122,7 @@ class JoinedPrediction(Pieces, Prediction):
         """Quantiles at probability ``q`` in (0, 1): scalar -> (n,), array (m,) -> (n, m)."""
         return self._join([piece.prediction.quantile(q) for piece in self.pieces])
 
-    def interval(self, level: float = 0.95) -> Float[np.ndarray, "n 2"]:
+    def interval(self, level: float = LEVEL) -> Float[np.ndarray, "n 2"]:
         """Central intervals; computed once, as those of mixtures take a while."""
         if level not in self._intervals:
             ends = [piece.prediction.interval(level) for piece in self.pieces]

@@ -27,8 +27,9 @@ from bagwise.class_metrics import (
     reliability,
 )
 from bagwise.exceptions import BagwiseError
+from bagwise.levels import LEVEL, check_level
 from bagwise.per_bag import PerBag
-from bagwise.prediction import check_level, check_targets
+from bagwise.prediction import check_targets
 from bagwise.size_groups import size_groups, sizes_of, text_table
 
 __all__ = [
@@ -71,7 +72,7 @@ class Predictive(Protocol):
         """Continuous ranked probability score at ``y``, (n,)."""
         ...
 
-    def interval(self, level: float = 0.95) -> np.ndarray:
+    def interval(self, level: float = LEVEL) -> np.ndarray:
         """Central interval, (n, 2)."""
         ...
 
@@ -110,7 +111,7 @@ def crps(prediction: Predictive, y: PerBag) -> float:
 
 
 @of_prediction
-def coverage(prediction: Predictive, y: PerBag, level: float = 0.95) -> float:
+def coverage(prediction: Predictive, y: PerBag, level: float = LEVEL) -> float:
     """Share of labels inside their central interval; near ``level`` when calibrated."""
     y = _labels(prediction, y)
     lower, upper = prediction.interval(level).T
@@ -118,7 +119,7 @@ def coverage(prediction: Predictive, y: PerBag, level: float = 0.95) -> float:
 
 
 @of_prediction
-def mean_width(prediction: Predictive, level: float = 0.95) -> float:
+def mean_width(prediction: Predictive, level: float = LEVEL) -> float:
     """Mean width of the central intervals: narrower is sharper, at equal coverage."""
     lower, upper = prediction.interval(level).T
     return float(np.mean(upper - lower))
@@ -169,7 +170,7 @@ def evaluate(
     *,
     sizes: PerBag | None = None,
     edges: Sequence[float] | None = None,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> Scores:
     """Score a prediction overall and by bag size.
 

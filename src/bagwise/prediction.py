@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
+from bagwise.levels import LEVEL, check_level
 from bagwise.per_bag import PerBag, numbers_per_bag
 from bagwise.variance_parts import SizeCurve, VarianceParts, brief
 
@@ -125,7 +126,7 @@ class Prediction:
             return self._mean + self.std * ndtri(q)
         return self._mean[:, None] + self.std[:, None] * ndtri(q)
 
-    def interval(self, level: float = 0.95) -> Float[np.ndarray, "n 2"]:
+    def interval(self, level: float = LEVEL) -> Float[np.ndarray, "n 2"]:
         """Central interval that holds probability ``level``: columns lower, upper."""
         check_level(level)
         return self.quantile([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
@@ -182,7 +183,7 @@ class Prediction:
             parts = VarianceParts(curve.variance(sizes), parts.weights, parts.noise)
         return Prediction(self._mean, parts, sizes=sizes, size_curve=curve, ids=self._ids)
 
-    def to_dict(self, level: float = 0.95) -> dict[str, np.ndarray]:
+    def to_dict(self, level: float = LEVEL) -> dict[str, np.ndarray]:
         """Columns: id, size (if known), mean, std, lower, upper, bag_sd, weights_sd, noise_sd."""
         columns = {"id": np.arange(len(self)) if self._ids is None else self._ids}
         if self._sizes is not None:
@@ -226,14 +227,6 @@ class Prediction:
 
     def _name(self, row: int) -> str:
         return f"bag {row}" if self._ids is None else f"bag {self._ids[row]!s} (row {row})"
-
-
-def check_level(level: float) -> None:
-    """Raise unless ``level`` is a probability strictly between 0 and 1."""
-    if not 0.0 < level < 1.0:
-        raise BagwiseError.because(
-            f"level is {level}", "a number strictly between 0 and 1", "Give one such as 0.95."
-        )
 
 
 def check_probabilities(q: ArrayLike) -> np.ndarray:

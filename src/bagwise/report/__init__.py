@@ -12,8 +12,8 @@ from typing import Any
 from bagwise.bags import Bags, BagStream, as_bags
 from bagwise.cross_validation import out_of_fold, splits_of
 from bagwise.exceptions import BagwiseError
+from bagwise.levels import LEVEL, check_level
 from bagwise.per_bag import array_per_bag
-from bagwise.prediction import check_level
 from bagwise.report.baseline import baseline
 from bagwise.report.case import (
     Case,
@@ -40,7 +40,7 @@ def make(
     *,
     title: str | None = None,
     folds: int = 5,
-    level: float = 0.9,
+    level: float = LEVEL,
     seed: int = 0,
     source: str | None = None,
     notes: Sequence[str] = (),
@@ -103,7 +103,7 @@ def of_predictions(
     *,
     models: Mapping[str, Any] | None = None,
     title: str | None = None,
-    level: float = 0.9,
+    level: float = LEVEL,
     seed: int = 0,
     source: str | None = None,
 ) -> Report:

@@ -1,0 +1,25 @@
+"""Levels: the probability that an interval holds its label."""
+
+from __future__ import annotations
+
+from bagwise.exceptions import BagwiseError
+
+# Where nobody says otherwise: predictions, metrics, the report and the command all mean this one.
+LEVEL = 0.95
+
+
+def check_level(level: float) -> None:
+    """Raise unless ``level`` is a probability strictly between 0 and 1.
+
+    Examples
+    --------
+    >>> check_level(95)
+    Traceback (most recent call last):
+    ...
+    bagwise.exceptions.BagwiseError: level is 95; expected a number strictly between 0 and 1. Give
+    one such as 0.95.
+    """
+    if not 0.0 < level < 1.0:
+        raise BagwiseError.because(
+            f"level is {level}", "a number strictly between 0 and 1", f"Give one such as {LEVEL}."
+        )
