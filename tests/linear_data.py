@@ -38,7 +38,7 @@ class Data:
     @property
     def task(self):
         """Labels as they are, so that a head works in their units."""
-        effects = FixedEffects.fit(self.F[:, 1:], self.n)
+        effects = FixedEffects.fit(self.F[:, 1:], np.ones(self.n))
         design = effects.design(self.F[:, 1:], self.n)
         return Task(self.y, 0.0, 1.0, effects, design, self.weights)
 

@@ -13,7 +13,7 @@ from bagwise.kernels import RBF, Additive, Kernel, Linear, Matern
 from bagwise.scaling import Scaling
 
 RNG = np.random.default_rng(0)
-SCALING = Scaling(np.array([1.0, -2.0, 0.5]), np.array([2.0, 0.5, 1.0]))
+SCALING = Scaling.of(np.array([1.0, -2.0, 0.5]), np.array([2.0, 0.5, 1.0]))
 LANDMARKS = RNG.normal(size=(6, 3))
 POINTS = RNG.normal(size=(4, 3)) * 3.0
 

@@ -21,7 +21,7 @@ from linear_data import FIXED
 
 def test_fixed_effects_are_orthogonal_with_mean_square_one():
     C = np.random.default_rng(0).normal(5.0, [1.0, 100.0, 1e-3], (40, 3))
-    design = FixedEffects.fit(C, 40).design(C, 40)
+    design = FixedEffects.fit(C, np.ones(40)).design(C, 40)
     assert_allclose(design.T @ design / 40, np.eye(4), atol=1e-10)
     assert np.linalg.matrix_rank(np.column_stack([design, np.ones(40), C])) == 4
 
@@ -29,7 +29,7 @@ def test_fixed_effects_are_orthogonal_with_mean_square_one():
 def test_coefficients_of_fixed_effects_come_back_in_the_units_of_the_covariates():
     rng = np.random.default_rng(0)
     C = rng.normal(5.0, [1.0, 100.0, 1e-3], (40, 3))
-    effects = FixedEffects.fit(C, 40)
+    effects = FixedEffects.fit(C, np.ones(40))
     gamma = rng.normal(size=4)
     intercept, slopes = effects.unmix(gamma)
     new = rng.normal(5.0, [1.0, 100.0, 1e-3], (7, 3))
@@ -37,7 +37,7 @@ def test_coefficients_of_fixed_effects_come_back_in_the_units_of_the_covariates(
 
 
 def test_without_covariates_there_is_the_intercept_alone():
-    effects = FixedEffects.fit(None, 5)
+    effects = FixedEffects.fit(None, np.ones(5))
     assert_allclose(np.abs(effects.design(None, 3)), np.ones((3, 1)))
 
 

@@ -15,8 +15,8 @@ from bagwise.features import FourierFeatures, LandmarkFeatures
 from bagwise.kernels import RBF, Additive, Linear, Matern
 from bagwise.scaling import Scaling
 
-UNIT = Scaling(np.zeros(2), np.ones(2))
-SHIFTED = Scaling(np.array([0.5, -1.0]), np.array([2.0, 0.7]))
+UNIT = Scaling.of(np.zeros(2), np.ones(2))
+SHIFTED = Scaling.of(np.array([0.5, -1.0]), np.array([2.0, 0.7]))
 SIZES = (1, 4, 1, 9, 2, 17, 3, 1)
 # Rows of features per block; None leaves the module's own size, with all bags in one block.
 BLOCKS = (None, 1, 5, 16)

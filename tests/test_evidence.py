@@ -129,7 +129,7 @@ def test_bayesian_intervals_cover_what_they_say():
     hits = []
     for seed in range(25):
         data = Data(seed, n=40, d=5, weighted=False)
-        effects = FixedEffects.fit(data.F[:20, 1:], 20)
+        effects = FixedEffects.fit(data.F[:20, 1:], np.ones(20))
         design = effects.design(data.F[:, 1:], 40)
         task = Task(data.y[:20], 0.0, 1.0, effects, design[:20], np.ones(20))
         found = LinearHead.bayesian(data.X[:20], task, None).of(data.X[20:], design[20:])

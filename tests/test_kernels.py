@@ -240,7 +240,7 @@ def test_convolved_prior_is_for_the_gaussian_kernel(kernel):
 
 # ---------------------------------------------------------------- Fourier features
 
-UNIT = Scaling(np.zeros(3), np.ones(3))
+UNIT = Scaling.of(np.zeros(3), np.ones(3))
 
 
 @pytest.mark.parametrize("kernel", [*STATIONARY, Additive(base=RBF(0.8))], ids=repr)
@@ -282,7 +282,7 @@ def test_fourier_features_have_no_convolved_prior():
 
 @pytest.mark.parametrize("z", [None, points(15, 4)], ids=["z = u", "other z"])
 def test_landmark_features_give_the_priors_between_their_landmarks(z):
-    u, scaling = points(14, 5), Scaling(np.array([1.0, 2.0, 3.0]), np.array([2.0, 1.0, 0.5]))
+    u, scaling = points(14, 5), Scaling.of(np.array([1.0, 2.0, 3.0]), np.array([2.0, 1.0, 0.5]))
     features = LandmarkFeatures(RBF(0.8), scaling, u, z)
     z = u if z is None else z
     x = points(16, 6)

@@ -21,7 +21,7 @@ from bagwise.landmarks import (
 from bagwise.regressors import RBFNetworkRegressor, ShrinkageRegressor
 from bagwise.scaling import Scaling
 
-UNIT = Scaling(np.zeros(2), np.ones(2))
+UNIT = Scaling.of(np.zeros(2), np.ones(2))
 
 
 def points(seed, n, p=2):
@@ -56,7 +56,7 @@ def test_median_bandwidth_takes_the_mean_if_most_pairs_are_equal():
 def test_median_bandwidth_does_not_depend_on_the_order_of_the_bags():
     wide, narrow = 3.0 * points(1, MEDIAN_POINTS + 500), points(2, MEDIAN_POINTS + 500)
     found = [
-        median_bandwidth(sample_points(Bags.from_list(bags), UNIT, rng()), RBF())
+        median_bandwidth(sample_points(Bags.from_list(bags), rng()), RBF())
         for bags in ([wide, narrow], [narrow, wide])
     ]
     squares = cdist(np.vstack([wide, narrow])[::5], np.vstack([wide, narrow])[::5], "sqeuclidean")
@@ -68,9 +68,9 @@ def test_sample_points_are_scaled_and_drawn_without_replacement():
     bags = Bags.from_list([points(3, 30), points(4, 20)])
     scaling = Scaling.fit(bags)
     rows = scaling(bags.points)
-    everything = sample_points(bags, scaling, rng())
+    everything = scaling(sample_points(bags, rng()))
     assert_allclose(np.sort(everything, axis=0), np.sort(rows, axis=0))
-    some = sample_points(bags, scaling, rng(), n=12)
+    some = scaling(sample_points(bags, rng(), n=12))
     matches = np.argwhere((some[:, None] == rows).all(axis=2))
     assert len(matches) == len(set(matches[:, 1])) == 12
 
@@ -79,9 +79,9 @@ def test_fewer_points_are_drawn_where_each_is_long(monkeypatch):
     bags = Bags.from_list([points(3, 30), points(4, 20)])
     monkeypatch.setattr(landmarks_module, "SAMPLE_NUMBERS", 40)
     monkeypatch.setattr(landmarks_module, "MEDIAN_POINTS", 8)
-    assert sample_points(bags, Scaling.fit(bags), rng()).shape == (20, 2)
+    assert sample_points(bags, rng()).shape == (20, 2)
     monkeypatch.setattr(landmarks_module, "SAMPLE_NUMBERS", 4)
-    assert sample_points(bags, Scaling.fit(bags), rng()).shape == (8, 2)
+    assert sample_points(bags, rng()).shape == (8, 2)
 
 
 # ---------------------------------------------------------------- choosing
@@ -138,7 +138,7 @@ def test_too_few_distinct_points_say_how_many_there_are(how):
 
 
 def test_given_landmarks_are_in_the_units_of_the_points():
-    scaling = Scaling(np.array([1.0, 10.0]), np.array([2.0, 5.0]))
+    scaling = Scaling.of(np.array([1.0, 10.0]), np.array([2.0, 5.0]))
     assert_allclose(given_landmarks([[3, 20], [1, 10]], scaling), [[1.0, 2.0], [0.0, 0.0]])
 
 

@@ -23,7 +23,7 @@ from bagwise.shrinkage import (
 )
 from dense_oracle import embedding_posterior, rbf
 
-UNIT = Scaling(np.zeros(2), np.ones(2))
+UNIT = Scaling.of(np.zeros(2), np.ones(2))
 BANDWIDTH, LENGTH, FLOOR = 0.6, 1.4, 0.01
 SIZES = np.array([1.0, 2.0, 5.0, 5.0, 20.0, 3.7, 1000.0])
 

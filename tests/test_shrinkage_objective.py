@@ -28,7 +28,7 @@ from bagwise.shrinkage import ConvolvedPrior, KernelPrior
 from dense_oracle import DenseShrinkage, rbf
 
 BANDWIDTH, FLOOR, WEIGHT_VAR = 0.8, 0.05, 2.0
-UNIT = Scaling(np.zeros(2), np.ones(2))
+UNIT = Scaling.of(np.zeros(2), np.ones(2))
 PRIORS = ["kernel", "convolved"]
 CASES = [
     pytest.param((prior, other_z), id=f"{prior}, {'other z' if other_z else 'z = u'}")

@@ -171,8 +171,10 @@ class BagEstimator(BaseEstimator):
     def candidate_features(self, bags: Bags) -> Iterator[Features]:
         """Make the features: one set, or one for each bandwidth to be tried."""
         rng = generator(self.random_state)
-        scaling = Scaling.fit(bags, standardize=flag("standardize", self.standardize))
-        points = sample_points(bags, scaling, rng)
+        standardize = flag("standardize", self.standardize)
+        sample = sample_points(bags, rng)
+        scaling = Scaling.fit(bags, standardize=standardize, sample=sample)
+        points = scaling(sample)
         kernel = as_kernel(self.kernel)
         make = self._feature_maker(points, scaling, rng)
         for bandwidth in bandwidths(kernel, points, self.bandwidth_scale):

@@ -56,7 +56,7 @@ def split_by_column(
     --------
     >>> from bagwise.scaling import Scaling
     >>> u = np.array([[1.0, 0.0]])
-    >>> features = LandmarkFeatures(Linear(), Scaling(np.zeros(2), np.ones(2)), u)
+    >>> features = LandmarkFeatures(Linear(), Scaling.of(np.zeros(2), np.ones(2)), u)
     >>> split_by_column(features, np.array([2.0]), np.array([[3.0, 5.0]]))
     array([[6., 0.]])
     """

@@ -27,7 +27,7 @@ def bag_gram(
     Examples
     --------
     >>> bags = Bags.from_list([[[1.0], [3.0]], [[5.0]]])
-    >>> bag_gram(Linear(), Scaling(np.zeros(1), np.ones(1)), bags, bags)
+    >>> bag_gram(Linear(), Scaling.of(np.zeros(1), np.ones(1)), bags, bags)
     array([[ 4., 10.], [10., 25.]])
     """
     if isinstance(kernel, Linear):

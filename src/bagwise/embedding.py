@@ -69,7 +69,7 @@ def summarise(bags: Bags, features: Features, *, covariance: bool = True) -> Bag
     >>> from bagwise.features import FourierFeatures
     >>> from bagwise.scaling import Scaling
     >>> bags = Bags.from_list([[[0.0]], [[0.0], [np.pi]]])
-    >>> features = FourierFeatures(Scaling(np.zeros(1), np.ones(1)), np.array([[1.0]]))
+    >>> features = FourierFeatures(Scaling.of(np.zeros(1), np.ones(1)), np.array([[1.0]]))
     >>> summarise(bags, features).mean.round(6)
     array([[1., 0.], [0., 0.]])
     """

@@ -71,7 +71,7 @@ class LandmarkFeatures:
     Examples
     --------
     >>> from bagwise.kernels import RBF
-    >>> scaling = Scaling(np.zeros(1), np.ones(1))
+    >>> scaling = Scaling.of(np.zeros(1), np.ones(1))
     >>> LandmarkFeatures(RBF(1.0), scaling, np.array([[0.0], [1.0]]))(np.zeros((1, 1))).round(3)
     array([[1.   , 0.607]])
     """
@@ -133,7 +133,7 @@ class FourierFeatures:
 
     Examples
     --------
-    >>> features = FourierFeatures(Scaling(np.zeros(1), np.ones(1)), np.array([[0.5]]))
+    >>> features = FourierFeatures(Scaling.of(np.zeros(1), np.ones(1)), np.array([[0.5]]))
     >>> features(np.zeros((1, 1)))
     array([[1., 0.]])
     """

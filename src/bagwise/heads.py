@@ -180,7 +180,7 @@ class LinearHead:
         noise_var: float,
         loss: float,
     ) -> LinearHead:
-        beta = X.T @ problem.dual(penalty)
+        beta = problem.beta(penalty)
         gamma = problem.effects_for(X @ beta)
         return cls(beta, center, gamma, max(noise_var, MIN_NOISE), float(penalty), loss)
 

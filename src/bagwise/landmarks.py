@@ -25,15 +25,16 @@ DEFAULT_LANDMARKS = 60
 
 
 def sample_points(
-    bags: Bags, scaling: Scaling, rng: np.random.Generator, n: int = SAMPLE_POINTS
+    bags: Bags, rng: np.random.Generator, n: int = SAMPLE_POINTS
 ) -> Float64[np.ndarray, "m p"]:
-    """Return at most n scaled points drawn without replacement from all bags, in random order.
+    """Return at most n points drawn without replacement from all bags, in random order.
 
     From a stream the same points are drawn as from the same bags in memory.
     """
     n = min(n, max(MEDIAN_POINTS, SAMPLE_NUMBERS // bags.n_features))
     rows = rng.choice(bags.n_points, min(n, bags.n_points), replace=False)
-    return scaling(bags.points_at(rows) if isinstance(bags, BagStream) else bags.points[rows])
+    drawn = bags.points_at(rows) if isinstance(bags, BagStream) else bags.points[rows]
+    return drawn.astype(np.float64, copy=False)
 
 
 def median_bandwidth(points: Float64[np.ndarray, "m p"], kernel: Kernel) -> float:

@@ -220,10 +220,11 @@ class MeanEmbeddingRidge(BagRegressor):
             bags.refuse("exact sums need all points")  # now, and not after a pass over the file
         task = Task.of(bags, y, sample_weight)
         self._check_parameters()
-        scaling = Scaling.fit(bags, standardize=flag("standardize", self.standardize))
+        standardize = flag("standardize", self.standardize)
+        sample = sample_points(bags, generator(self.random_state))
+        scaling = Scaling.fit(bags, standardize=standardize, sample=sample)
         kernel = as_kernel(self.kernel)
-        points = sample_points(bags, scaling, generator(self.random_state))
-        (bandwidth,) = bandwidths(kernel, points, self.bandwidth_scale)
+        (bandwidth,) = bandwidths(kernel, scaling(sample), self.bandwidth_scale)
         self.kernel_ = kernel if bandwidth is None else kernel.with_bandwidth(bandwidth)
         self.scaling_, self.bags_ = scaling, bags
         products = bag_gram(self.kernel_, self.scaling_, bags, bags)

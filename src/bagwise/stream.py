@@ -48,6 +48,7 @@ class StreamedBags(StackedBags):
 
     feature_mean: Float64[np.ndarray, " n_features"]
     feature_std: Float64[np.ndarray, " n_features"]
+    feature_range: tuple[Float64[np.ndarray, " n_features"], Float64[np.ndarray, " n_features"]]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.refuse("a stream is made from a file")
@@ -65,6 +66,7 @@ class StreamedBags(StackedBags):
             covariate_names=scan.schema.covariate_names or None,
             feature_mean=census.center,
             feature_std=np.sqrt(census.squares / census.n_points),
+            feature_range=(census.least, census.largest),
             _effective_sizes=effective,
             _totals=totals,
             _codes=census.codes,

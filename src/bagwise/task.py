@@ -53,7 +53,7 @@ class Task:
         center = float(np.average(y, weights=weights))
         spread = float(np.sqrt(np.average((y - center) ** 2, weights=weights)))
         scale = spread if spread > 1e-12 * abs(center) else 1.0
-        effects = _effects(bags.covariates, weights > 0)
+        effects = _effects(bags.covariates, weights)
         design = effects.design(bags.covariates, bags.n_bags)
         return cls((y - center) / scale, center, scale, effects, design, weights)
 
@@ -81,7 +81,7 @@ class Task:
                     "a positive weight in both classes",
                     "Check sample_weight and class_weight.",
                 )
-        effects = _effects(bags.covariates, weights > 0)
+        effects = _effects(bags.covariates, weights)
         design = effects.design(bags.covariates, bags.n_bags)
         return cls(np.where(second, 1.0, -1.0), 0.0, 1.0, effects, design, weights, classes)
 
@@ -93,11 +93,11 @@ class Task:
 
 
 def _effects(
-    covariates: Float64[np.ndarray, "n c"] | None, counts: Bool[np.ndarray, " n"]
+    covariates: Float64[np.ndarray, "n c"] | None, weights: Float64[np.ndarray, " n"]
 ) -> FixedEffects:
     """Learn the fixed effects from the bags that count."""
-    n_bags = int(np.count_nonzero(counts))
-    effects = FixedEffects.fit(None if covariates is None else covariates[counts], n_bags)
+    n_bags = int(np.count_nonzero(weights))
+    effects = FixedEffects.fit(covariates, weights)
     if effects.mixing.shape[1] >= n_bags:
         raise InvalidBagsError.because(
             f"there are {len(effects.center)} covariates for {n_bags} bags",

@@ -15,12 +15,13 @@ COLLINEAR = 1e-9
 class FixedEffects:
     """Columns for the intercept and the covariates, free of collinearity.
 
-    F_i = [1, (c_i − center)/scale] A, with A such that the training columns are orthogonal and have
-    mean square 1. Dummy variables that add up to 1, or a constant column, so do no harm.
+    F_i = [1, (c_i − center)/scale] A, with A such that the training columns, weighted as the bags
+    are, are orthogonal and have mean square 1. Dummy variables that add up to 1, a constant column,
+    or one that varies only in bags of weight 0 so do no harm.
 
     Attributes
     ----------
-    center, scale : (c,), means and standard deviations of the covariates
+    center, scale : (c,), weighted means and standard deviations of the covariates
     mixing : (1 + c, r), A
     """
 
@@ -29,23 +30,26 @@ class FixedEffects:
     mixing: Float64[np.ndarray, "c+1 r"]
 
     @classmethod
-    def fit(cls, covariates: Float64[np.ndarray, "n c"] | None, n_bags: int) -> FixedEffects:
-        """Learn the columns from the covariates of the training bags, which may be None.
+    def fit(
+        cls, covariates: Float64[np.ndarray, "n c"] | None, weights: Float64[np.ndarray, " n"]
+    ) -> FixedEffects:
+        """Learn the columns from the covariates, if any, and the weights of the training bags.
 
         Examples
         --------
         >>> dummies = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-        >>> FixedEffects.fit(dummies, 3).design(dummies, 3).shape
+        >>> FixedEffects.fit(dummies, np.ones(3)).design(dummies, 3).shape
         (3, 2)
         """
-        covariates = np.zeros((n_bags, 0)) if covariates is None else covariates
-        center, scale = covariates.mean(axis=0), covariates.std(axis=0)
+        covariates = np.zeros((len(weights), 0)) if covariates is None else covariates
+        share = weights / weights.sum()
+        center = share @ covariates
+        scale = np.sqrt(share @ (covariates - center) ** 2)
         scale = np.where(scale > COLLINEAR * np.abs(center), scale, 1.0)
-        raw = np.column_stack([np.ones(n_bags), (covariates - center) / scale])
-        _, values, rows = np.linalg.svd(raw, full_matrices=False)
+        raw = np.column_stack([np.ones(len(weights)), (covariates - center) / scale])
+        _, values, rows = np.linalg.svd(np.sqrt(share)[:, None] * raw, full_matrices=False)
         keep = values > COLLINEAR * values[0]
-        mixing = rows[keep].T / values[keep] * np.sqrt(n_bags)
-        return cls(center, scale, mixing)
+        return cls(center, scale, rows[keep].T / values[keep])
 
     def design(
         self, covariates: Float64[np.ndarray, "n c"] | None, n_bags: int

@@ -3,10 +3,15 @@
 Minimise Σ_i w_i (y_i − x_i·β − f_i·γ)² + λ‖β‖². With Q an orthonormal basis of the columns √w F,
 the rows X̃ = (I − QQ^T) √w X and ỹ likewise, and the spectrum X̃X̃^T = U diag(e) U^T,
 
+    weights   β(λ) = X̃^T U diag(1/(e + λ)) U^T ỹ
     dual      a(λ) = U diag(1/(e + λ)) U^T ỹ        β = X^T √w a
     leverage  H = QQ^T + U diag(e/(e + λ)) U^T      leave-one-out residual (ỹ_i − ŷ_i)/(1 − H_ii)
 
 The same spectrum comes from a Gram matrix in place of XX^T: kernel ridge regression.
+
+What the fixed effects explain of X leaves rounding error behind, not zeros. A direction counts only
+if its variance is a share of that *before* covariates are projected out, and penalties are shares
+of that too: relative to what is left, rounding error would be the largest direction there is.
 """
 
 from __future__ import annotations
@@ -17,6 +22,9 @@ import numpy as np
 from jaxtyping import Float64
 
 Vector = Float64[np.ndarray, " n"]
+
+# Share of the largest eigenvalue below which a direction counts as having no variance.
+NO_VARIANCE = 1e-14
 
 # Penalties tried, as shares of the largest eigenvalue: from none to where nothing is left.
 PENALTY_SHARES = np.logspace(-12, 2, 113)
@@ -32,7 +40,9 @@ class RidgeProblem:
 
     Attributes
     ----------
-    vectors : (n, k), U;  values : (k,), e
+    vectors : (n, k), U;  values : (k,), e, without the directions that are rounding error
+    scale : largest eigenvalue before the covariates are projected out: of the intercept alone
+    loadings : (k, d), U^T X̃, or None if the problem comes from a Gram matrix
     target : (n,), ỹ
     root_weights : (n,), √w
     effects : (n, r), √w F;  effects_basis : (n, r), Q
@@ -41,6 +51,8 @@ class RidgeProblem:
 
     vectors: Float64[np.ndarray, "n k"]
     values: Float64[np.ndarray, " k"]
+    scale: float
+    loadings: Float64[np.ndarray, "k d"] | None
     target: Vector
     root_weights: Vector
     effects: Float64[np.ndarray, "n r"]
@@ -58,10 +70,21 @@ class RidgeProblem:
         """Set the problem up from features X, by one singular value decomposition."""
         root = np.sqrt(weights)
         effects, Q = _effects(F, root)
-        rows = _project_out(Q, root[:, None] * X)
-        vectors, singular, _ = np.linalg.svd(rows, full_matrices=False)
-        target = _project_out(Q, root * y)
-        return cls(vectors, singular**2, target, root, effects, Q, root * y)
+        rows = _project_out(_unit(root), root[:, None] * X)
+        scale = float(np.linalg.norm(rows, 2)) ** 2
+        vectors, singular, right = np.linalg.svd(_project_out(Q, rows), full_matrices=False)
+        real = singular**2 > NO_VARIANCE * scale
+        return cls(
+            vectors=_project_out(Q, vectors[:, real]),
+            values=singular[real] ** 2,
+            scale=scale,
+            loadings=singular[real, None] * right[real],
+            target=_project_out(Q, root * y),
+            root_weights=root,
+            effects=effects,
+            effects_basis=Q,
+            raw_target=root * y,
+        )
 
     @classmethod
     def from_gram(
@@ -74,28 +97,36 @@ class RidgeProblem:
         """Set the problem up from a Gram matrix K of the bags, by one eigendecomposition."""
         root = np.sqrt(weights)
         effects, Q = _effects(F, root)
-        half = _project_out(Q, root[:, None] * K * root)
-        values, vectors = np.linalg.eigh(_project_out(Q, half.T))
-        # Rounding error is no direction: with a small penalty its dual weights would be huge.
-        real = values > NO_VARIANCE * np.sum(weights * np.diag(K))
-        target = _project_out(Q, root * y)
-        return cls(vectors[:, real], values[real], target, root, effects, Q, root * y)
+        whole = root[:, None] * K * root
+        values, vectors = np.linalg.eigh(_project_twice(Q, whole))
+        real = values > NO_VARIANCE * np.trace(whole)
+        return cls(
+            vectors=_project_out(Q, vectors[:, real]),
+            values=values[real],
+            scale=float(np.linalg.norm(_project_twice(_unit(root), whole), 2)),
+            loadings=None,
+            target=_project_out(Q, root * y),
+            root_weights=root,
+            effects=effects,
+            effects_basis=Q,
+            raw_target=root * y,
+        )
 
     def penalties(self) -> Float64[np.ndarray, " m"]:
         """Return the penalties worth trying: every order of magnitude of the spectrum."""
-        return PENALTY_SHARES * (float(self.values.max(initial=0.0)) or 1.0)
+        return PENALTY_SHARES * (self.scale or 1.0)
+
+    def _shrunk(self, penalty: float) -> Float64[np.ndarray, " k"]:
+        return (self.vectors.T @ self.target) / (self.values + penalty)
+
+    def beta(self, penalty: float) -> Float64[np.ndarray, " d"]:
+        """Return β(λ); with no penalty, that of the least norm."""
+        assert self.loadings is not None
+        return self._shrunk(penalty) @ self.loadings
 
     def dual(self, penalty: float) -> Vector:
         """Return √w a(λ), the weights of the training bags in β = X^T √w a."""
-        coordinates = self.vectors.T @ self.target
-        shrunk = np.divide(
-            coordinates,
-            self.values + penalty,
-            out=np.zeros_like(coordinates),
-            # With no penalty at all, directions without variance are left out: least norm.
-            where=self.values + penalty > NO_VARIANCE * self.values.max(initial=0.0),
-        )
-        return self.root_weights * (self.vectors @ shrunk)
+        return self.root_weights * (self.vectors @ self._shrunk(penalty))
 
     def effects_for(self, fitted: Vector) -> Float64[np.ndarray, " r"]:
         """Return γ given the fitted values x_i·β: least squares of what is left on F."""
@@ -106,8 +137,7 @@ class RidgeProblem:
         """Return the residuals √w (y_i − ŷ_i) of fits without bag i."""
         # Residual and 1 − H_ii as sums of what is left, not as differences of what is fitted: with
         # as many features as bags both vanish with the penalty, and their quotient does not.
-        seen = self.values > NO_VARIANCE * self.values.max(initial=0.0)
-        vectors, left = self.vectors[:, seen], penalty / (self.values[seen] + penalty)
+        vectors, left = self.vectors, penalty / (self.values + penalty)
         coordinates = vectors.T @ self.target
         residual = self.target - vectors @ coordinates + vectors @ (left * coordinates)
         taken = np.sum(self.effects_basis**2, axis=1) + np.sum(vectors**2, axis=1)
@@ -123,13 +153,18 @@ class RidgeProblem:
         return float(min(self.penalties(), key=self.leave_one_out_mse))
 
 
-# Share of the largest eigenvalue below which a direction counts as having no variance.
-NO_VARIANCE = 1e-14
-
-
 def _effects(F: Float64[np.ndarray, "n r"], root: Vector) -> tuple[np.ndarray, np.ndarray]:
     effects = root[:, None] * F
     return effects, np.linalg.qr(effects)[0]
+
+
+def _unit(root: Vector) -> Float64[np.ndarray, "n 1"]:
+    """Return the direction of the intercept."""
+    return (root / np.linalg.norm(root))[:, None]
+
+
+def _project_twice(Q: Float64[np.ndarray, "n r"], gram: Float64[np.ndarray, "n n"]) -> np.ndarray:
+    return _project_out(Q, _project_out(Q, gram).T)
 
 
 def _project_out(Q: Float64[np.ndarray, "n r"], rows: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from safetensors.numpy import save as save_tensors
 from bagwise.exceptions import SavedModelError
 
 FORMAT = "bagwise model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 # Where the header is in the metadata of safetensors.
 METADATA_KEY = "bagwise"
@@ -233,10 +233,16 @@ def _check_version(header: dict[str, Any], path: str) -> None:
     version = header.get("version")
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise damaged(path, f"its format version is {version!r:.40}")
+    if version < FORMAT_VERSION:
+        raise SavedModelError.because(
+            f"{path} was saved by bagwise before its first release, in format {version}",
+            f"format {FORMAT_VERSION}",
+            "Fit the model again and save it.",
+        )
     if version > FORMAT_VERSION:
         raise SavedModelError.because(
             f"{path} was saved by a newer bagwise, in format {version}",
-            f"format {FORMAT_VERSION} or older",
+            f"format {FORMAT_VERSION}",
             "Upgrade: pip install --upgrade bagwise.",
         )
 

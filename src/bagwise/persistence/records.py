@@ -145,7 +145,7 @@ RECORDS: dict[type, dict[str, Field]] = {
     Matern: {"bandwidth": BANDWIDTH, "smoothness": Number()},
     Linear: {"bandwidth": BANDWIDTH},
     Additive: {"bandwidth": BANDWIDTH, "base": Later()},
-    Scaling: {"center": Array(("columns",)), "scale": Array(("columns",))},
+    Scaling: {name: Array(("columns",)) for name in ("center", "scale", "reach")},
     LandmarkFeatures: {
         "kernel": KERNEL,
         "scaling": Record(Scaling),

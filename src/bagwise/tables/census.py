@@ -58,7 +58,7 @@ class Census:
     ----------
     codes : key of a bag, see :func:`bagwise.tables.joining.keys`, ↦ its number
     n_points;  gaps : number of missing values by column;  weighted : whether points have weights
-    center, squares : (p,), mean of all points and Σ (x − center)²
+    center, squares : (p,), mean of all points and Σ (x − center)²;  least, largest : (p,)
 
     Examples
     --------
@@ -75,7 +75,7 @@ class Census:
         self.codes: dict[Any, int] = {}
         self.n_points, self.weighted = 0, False
         self.gaps: dict[str, int] = {}
-        self.center = self.squares = np.zeros(0)
+        self.center = self.squares = self.least = self.largest = np.zeros(0)
         self._covariate_names, self._label = covariates, label
         self._ids: list[Shaped[np.ndarray, " k"]] = []
         self._left_out: dict[Any, Any] = {}
@@ -134,11 +134,14 @@ class Census:
         n, m = self.n_points, len(points)
         center = points.mean(axis=0)
         squares = ((points - center) ** 2).sum(axis=0)
+        least, largest = points.min(axis=0), points.max(axis=0)
         if n:
+            least, largest = np.minimum(least, self.least), np.maximum(largest, self.largest)
             gap = center - self.center
             center = self.center + gap * (m / (n + m))
             squares = self.squares + squares + gap**2 * (n * m / (n + m))
         self.center, self.squares, self.n_points = center, squares, n + m
+        self.least, self.largest = least, largest
 
     def _add_weights(self, weights: Float64[np.ndarray, " m"], pieces: Pieces) -> None:
         """Add up weights and their squares, scaled by the largest of the bag so far."""

@@ -1,0 +1,104 @@
+"""No estimator predicts what its own training residuals rule out.
+
+A family, not a case: estimators × covariates × sample weights × penalties × units. What is asked
+holds for any sane regression: the errors on the training bags are no larger than the stated
+standard deviation allows, and predictions of bags like them stay within a few label ranges. Every
+sixth combination is tried in ``make test``, all of them in ``make test-all``.
+"""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import bagwise
+from bagwise import Bags
+
+N_TRAIN, N_TEST = 70, 40
+
+ESTIMATORS = {
+    "network": bagwise.RBFNetworkRegressor(),
+    "network-tiny-penalty": bagwise.RBFNetworkRegressor(penalty=1e-9),
+    "network-validation": bagwise.RBFNetworkRegressor(penalty="validation"),
+    "blr": bagwise.BayesianLinearRegressor(),
+    "blr-vague": bagwise.BayesianLinearRegressor(weight_var=1e6),
+    "frequentist": bagwise.FrequentistShrinkageRegressor(),
+    "shrinkage": bagwise.ShrinkageRegressor(),
+    "shrinkage-convolved": bagwise.ShrinkageRegressor(prior="convolved"),
+    "bdr-laplace": bagwise.BDRRegressor(inference="laplace"),
+    "mean-ridge": bagwise.MeanEmbeddingRidge(),
+    "mean-ridge-gaussian": bagwise.MeanEmbeddingRidge(second_level="gaussian"),
+    "mean-ridge-landmarks": bagwise.MeanEmbeddingRidge(n_landmarks=20),
+}
+
+
+def gaussian_bags(rng, n):
+    sizes = rng.integers(1, 40, n)
+    return [rng.normal(rng.normal(), 1, (size, 1)) for size in sizes]
+
+
+def binary_bags(rng, n):
+    """One 0/1 column: a bag's embedding is its share of ones, in whatever features."""
+    return [(rng.random((size, 1)) < rng.random()) * 1.0 for size in rng.integers(2, 30, n)]
+
+
+POINTS = {"gaussian": gaussian_bags, "binary": binary_bags}
+
+COVARIATES = {
+    "none": lambda arrays, rng: None,
+    "mean": lambda arrays, rng: np.array([[a.mean()] for a in arrays]),
+    "mean-and-size": lambda arrays, rng: np.array([[a.mean(), np.log(len(a))] for a in arrays]),
+    "constant": lambda arrays, rng: np.full((len(arrays), 1), 3.0),
+    "log-size": lambda arrays, rng: np.array([[np.log(len(a))] for a in arrays]),
+    "nearly-collinear": lambda arrays, rng: (
+        np.array([[a.mean()] * 2 for a in arrays]) + [0.0, 1e-7] * rng.normal(size=(len(arrays), 2))
+    ),
+}
+
+WEIGHTS = {
+    "equal": lambda rng: None,
+    "uneven": lambda rng: 10.0 ** rng.uniform(-3, 3, N_TRAIN),
+    "half-zero": lambda rng: np.repeat([0.0, 1.0], [N_TRAIN // 2, N_TRAIN - N_TRAIN // 2]),
+}
+
+
+def check(model, points, covariates, weights, *, unit=1.0, seed=0, noise=0.01):
+    rng = np.random.default_rng(seed)
+    arrays = POINTS[points](rng, N_TRAIN + N_TEST)
+    y = np.array([np.log(len(a)) + np.sin(a).mean() for a in arrays])
+    y = unit * (y + noise * rng.normal(size=len(y)))
+    bags = Bags.from_list(arrays, covariates=COVARIATES[covariates](arrays, rng))
+    weight = WEIGHTS[weights](rng)
+    train, labels = bags[:N_TRAIN], y[:N_TRAIN]
+    model.fit(train, labels, sample_weight=weight)
+    counted = np.ones(N_TRAIN) if weight is None else weight
+    fitted, new = model.predict_dist(train), model.predict_dist(bags[N_TRAIN:])
+    error = np.maximum(np.abs(fitted.mean - labels) - 1e-4 * np.std(labels), 0.0)
+    assert np.average(error**2 / fitted.var, weights=counted) < 4.0  # 1, if all is well
+    center, reach = np.mean(labels), 3.0 * np.ptp(labels)
+    assert np.abs(new.mean - center).max() < reach
+    assert 0 < new.std.max() < reach
+
+
+def spread_out(cases, step):
+    """Mark all but every step-th case as long: so each value of each factor is met."""
+    marks = [() if i % step == 0 else pytest.mark.long for i in range(len(cases))]
+    return [pytest.param(*case, marks=mark) for case, mark in zip(cases, marks, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("covariates", "points", "weights", "name"),
+    spread_out(list(product(COVARIATES, POINTS, WEIGHTS, ESTIMATORS)), 5),
+)
+def test_predictions_are_what_training_errors_allow(covariates, points, weights, name):
+    if name == "mean-ridge-landmarks" and points == "binary":
+        pytest.skip("two distinct points cannot be 20 landmarks, and it says so")
+    check(ESTIMATORS[name], points, covariates, weights)
+
+
+@pytest.mark.parametrize(
+    ("covariates", "unit", "noise", "name"),
+    spread_out(list(product(["none", "mean-and-size"], [1e-9, 1e9], [0.0, 1.0], ESTIMATORS)), 5),
+)
+def test_whatever_the_units_and_the_noise_of_the_labels(covariates, unit, noise, name):
+    check(ESTIMATORS[name], "gaussian", covariates, "equal", unit=unit, noise=noise)
