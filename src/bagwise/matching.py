@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from bagwise.bags import Bags
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 from bagwise.grouping import show
-from bagwise.validation import Names
+from bagwise.validation import LARGEST, Names, is_usable, unusable
 
 
 def check_labels(y: Any, bags: Bags) -> Float64[np.ndarray, " n_bags"]:
@@ -35,12 +35,16 @@ def check_labels(y: Any, bags: Bags) -> Float64[np.ndarray, " n_bags"]:
             "Convert them with y.astype(float).",
         )
     labels = labels.astype(np.float64)
-    bad = np.flatnonzero(~np.isfinite(labels))
+    bad = np.flatnonzero(~is_usable(labels))
     if len(bad):
+        place = f"the label of bag {show(bags.ids[bad[0]])} (position {bad[0]})"
+        remedy = "Drop the bags without a label: keep = np.isfinite(y); bags[keep], y[keep]."
+        raise unusable(InvalidLabelsError, place, labels[bad[0]], remedy)
+    if 0 < np.ptp(labels) < 1.0 / LARGEST:
         raise InvalidLabelsError.because(
-            f"the label of bag {show(bags.ids[bad[0]])} (position {bad[0]}) is {labels[bad[0]]}",
-            "a finite number",
-            "Drop the bags without a label: keep = np.isfinite(y); bags[keep], y[keep].",
+            f"the labels differ, but by {np.ptp(labels):g} at most",
+            f"differences of {1.0 / LARGEST:g} or more, whose squares are not 0",
+            "Give the labels in a smaller unit.",
         )
     return labels
 

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
-from bagwise.variance_parts import SizeCurve, VarianceParts, brief
+from bagwise.validation import random_generator
+from bagwise.variance_parts import SizeCurve, VarianceParts, brief, reals
 
 __all__ = ["Prediction", "SizeCurve", "VarianceParts"]
 
@@ -25,6 +26,9 @@ Generator = np.random.Generator | np.random.RandomState
 Seed = int | Generator | None
 
 LOG_TWO_PI = float(np.log(2.0 * np.pi))
+
+# Standard deviations beyond which the square overflows: a log density is never less than there.
+FARTHEST = 1e150
 
 
 class Prediction:
@@ -140,7 +144,8 @@ class Prediction:
         y = check_targets(y, len(self))
         var = self.var
         self._require_density(var)
-        return -0.5 * (LOG_TWO_PI + np.log(var) + (y - self._mean) ** 2 / var)
+        away = np.minimum(np.abs(y - self._mean) / np.sqrt(var), FARTHEST)
+        return -0.5 * (LOG_TWO_PI + np.log(var) + away**2)
 
     def crps(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
         """Continuous ranked probability score at ``y`` (n,); |y - mean| when var is zero.
@@ -153,6 +158,7 @@ class Prediction:
         """
         error, std = np.abs(check_targets(y, len(self)) - self._mean), self.std
         t = np.divide(error, std, out=np.zeros_like(error), where=std > 0)
+        t = np.minimum(t, FARTHEST)
         density = np.exp(-0.5 * (t**2 + LOG_TWO_PI))
         score = error * (1.0 - 2.0 * ndtr(-t)) + std * (2.0 * density - 1.0 / np.sqrt(np.pi))
         return np.where(std > 0, score, error)
@@ -229,25 +235,26 @@ class Prediction:
 
 def check_level(level: float) -> None:
     """Raise unless ``level`` is a probability strictly between 0 and 1."""
-    if not 0.0 < level < 1.0:
+    value = reals(level)
+    if value.ndim or not 0.0 < value < 1.0:
         raise BagwiseError.because(
-            f"level is {level}", "a number strictly between 0 and 1", "Give one such as 0.95."
+            f"level is {brief(level)}", "a number strictly between 0 and 1", "Give one such as 0.95."
         )
 
 
 def check_probabilities(q: ArrayLike) -> np.ndarray:
     """``q`` as a float64 array, 0-D or (m,), strictly between 0 and 1."""
-    values = np.asarray(q, dtype=np.float64)
+    values = reals(q)
     if values.ndim > 1 or not ((values > 0) & (values < 1)).all():
         raise BagwiseError.because(
-            f"q is {brief(values)}", "a number or 1-D array in (0, 1)", "Try 0.5, the median."
+            f"q is {brief(q)}", "a number or 1-D array in (0, 1)", "Try 0.5, the median."
         )
     return values
 
 
 def check_n_points(n_points: ArrayLike, n_bags: int) -> Float[np.ndarray, " n"]:
     """``n_points`` (a number or (n_bags,), > 0) as a float64 array (n_bags,)."""
-    sizes = np.asarray(n_points, dtype=np.float64)
+    sizes = reals(n_points)
     if sizes.ndim > 1 or sizes.shape not in ((), (n_bags,)) or not (sizes > 0).all():
         raise BagwiseError.because(
             f"n_points is {brief(n_points)}",
@@ -259,11 +266,13 @@ def check_n_points(n_points: ArrayLike, n_bags: int) -> Float[np.ndarray, " n"]:
 
 def check_sampling(size: int, random_state: Seed) -> Generator:
     """Raise unless ``size`` >= 1; return the generator that ``random_state`` stands for."""
-    if size < 1:
-        raise BagwiseError.because(f"size is {size}", "at least 1", "Ask for one draw or more.")
+    if not isinstance(size, int | np.integer) or size < 1:
+        raise BagwiseError.because(
+            f"size is {brief(size)}", "a whole number of at least 1", "Ask for one draw or more."
+        )
     if isinstance(random_state, np.random.RandomState):
         return random_state
-    return np.random.default_rng(random_state)
+    return random_generator(random_state)
 
 
 def check_column(column: np.ndarray, name: str, n_bags: int) -> None:

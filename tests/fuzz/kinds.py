@@ -94,7 +94,7 @@ def maker(how, given, options, trial):
         rows = np.concatenate(given) if given else np.zeros((0, 2))
     except (ValueError, TypeError):
         rows = [row for array in given for row in (array if hasattr(array, "__iter__") else [array])]
-    if options["weights"] is not None:
+    if options["weights"]:
         options["weights"] = np.concatenate([np.ravel(own) for own in options["weights"]])
     return lambda: Bags.from_groups(rows, groups, **options)
 

@@ -182,7 +182,7 @@ def files(trial):
         fit_table(trial, outcome)
     except (Refused, Found):
         pass
-    if path.suffix == ".parquet":
+    if path.suffix == ".parquet" and read == Bags.from_parquet:
         streamed = trial.call("scan_parquet", Bags.scan_parquet, path, progress=False, **options,
                               allow=(OSError,))  # fmt: skip
         compare(trial, outcome, streamed)

@@ -117,10 +117,10 @@ class Trial:
                 self.find(what, f"silent {array[~np.isfinite(array)][0]} in the answer")
 
     def near_labels(self, what, mean, labels):
-        """Find predictions beyond ten ranges of the training labels."""
+        """Find predictions beyond ten ranges of the training labels; equal ones have a millionth."""
         low, high = float(np.min(labels)), float(np.max(labels))
-        room = LABEL_RANGES * (high - low) + 1e-9 * max(abs(low), abs(high))
-        beyond = np.maximum(low - mean, mean - high) / max(room / LABEL_RANGES, 1e-300)
+        least = 1e-6 * (max(abs(low), abs(high)) or 1.0)
+        beyond = np.maximum(low - mean, mean - high) / max(high - low, least)
         if beyond.size and beyond.max() > LABEL_RANGES:
             self.find(what, f"prediction {beyond.max():.3g} label ranges beyond the labels")
 
