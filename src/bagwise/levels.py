@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from bagwise.exceptions import BagwiseError
 
 # Where nobody says otherwise: predictions, metrics, the report and the command all mean this one.
@@ -19,7 +21,8 @@ def check_level(level: float) -> None:
     bagwise.exceptions.BagwiseError: level is 95; expected a number strictly between 0 and 1. Give
     one such as 0.95.
     """
-    if not 0.0 < level < 1.0:
+    if not isinstance(level, int | float | np.number) or not 0.0 < level < 1.0:
+        shown = level if np.isscalar(level) else type(level).__name__
         raise BagwiseError.because(
-            f"level is {level}", "a number strictly between 0 and 1", f"Give one such as {LEVEL}."
+            f"level is {shown}", "a number strictly between 0 and 1", f"Give one such as {LEVEL}."
         )

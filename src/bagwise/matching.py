@@ -11,7 +11,7 @@ from bagwise.bags import Bags
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 from bagwise.grouping import show
 from bagwise.per_bag import array_per_bag, numbers_per_bag
-from bagwise.validation import Names
+from bagwise.validation import LARGEST, Names, is_usable, unusable
 
 
 def check_labels(y: Any, bags: Bags) -> Float64[np.ndarray, " n_bags"]:
@@ -31,12 +31,16 @@ def check_labels(y: Any, bags: Bags) -> Float64[np.ndarray, " n_bags"]:
     finite number. Drop the bags without a label: keep = np.isfinite(y); bags[keep], y[keep].
     """
     labels = _one_per_bag(numbers_per_bag(y, bags.ids), bags)
-    bad = np.flatnonzero(~np.isfinite(labels))
+    bad = np.flatnonzero(~is_usable(labels))
     if len(bad):
+        place = f"the label of bag {show(bags.ids[bad[0]])} (position {bad[0]})"
+        remedy = "Drop the bags without a label: keep = np.isfinite(y); bags[keep], y[keep]."
+        raise unusable(InvalidLabelsError, place, labels[bad[0]], remedy)
+    if 0 < np.ptp(labels) < 1.0 / LARGEST:
         raise InvalidLabelsError.because(
-            f"the label of bag {show(bags.ids[bad[0]])} (position {bad[0]}) is {labels[bad[0]]}",
-            "a finite number",
-            "Drop the bags without a label: keep = np.isfinite(y); bags[keep], y[keep].",
+            f"the labels differ, but by {np.ptp(labels):g} at most",
+            f"differences of {1.0 / LARGEST:g} or more, whose squares are not 0",
+            "Give the labels in a smaller unit.",
         )
     return labels
 

@@ -18,6 +18,7 @@ from scipy.special import ndtr, ndtri
 from bagwise.exceptions import BagwiseError
 from bagwise.per_bag import PerBag
 from bagwise.prediction import (
+    FARTHEST,
     LOG_TWO_PI,
     Prediction,
     Seed,
@@ -165,7 +166,8 @@ class MixturePrediction(Prediction):
             self._require_density(self._bag[self._noise == 0].min(axis=0), " in a draw")
         values = np.empty(len(self))
         for rows, means, std in self._blocks():
-            logs = -0.5 * _standardise(y[rows], means, std) ** 2 - np.log(std)
+            away = np.clip(_standardise(y[rows], means, std), -FARTHEST, FARTHEST)
+            logs = -0.5 * away**2 - np.log(std)
             peak = logs.max(axis=1)  # taken out, so that no exponential overflows
             values[rows] = peak + np.log(np.exp(logs - peak[:, None]).mean(axis=1))
         return values - 0.5 * LOG_TWO_PI
@@ -321,6 +323,7 @@ def _tail_and_density(
 def _excess(distance: np.ndarray, std: np.ndarray) -> np.ndarray:
     """E|distance + std Z| - distance >= 0 for Z ~ N(0, 1) and distance >= 0."""
     z = np.divide(distance, std, out=np.zeros_like(distance), where=std > 0)
+    z = np.minimum(z, FARTHEST)
     bell = np.exp(-0.5 * (z**2 + LOG_TWO_PI))
     return np.where(std > 0, 2.0 * (std * bell - distance * ndtr(-z)), 0.0)
 

@@ -19,7 +19,8 @@ from scipy.special import ndtr, ndtri
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
 from bagwise.levels import LEVEL, check_level
 from bagwise.per_bag import PerBag, numbers_per_bag
-from bagwise.variance_parts import SizeCurve, VarianceParts, brief
+from bagwise.validation import random_generator
+from bagwise.variance_parts import SizeCurve, VarianceParts, brief, reals
 
 __all__ = ["Prediction", "SizeCurve", "VarianceParts"]
 
@@ -27,6 +28,9 @@ Generator = np.random.Generator | np.random.RandomState
 Seed = int | Generator | None
 
 LOG_TWO_PI = float(np.log(2.0 * np.pi))
+
+# Standard deviations beyond which the square overflows: a log density is never less than there.
+FARTHEST = 1e150
 
 
 class Prediction:
@@ -142,7 +146,8 @@ class Prediction:
         y = check_targets(y, len(self), self._ids)
         var = self.var
         self._require_density(var)
-        return -0.5 * (LOG_TWO_PI + np.log(var) + (y - self._mean) ** 2 / var)
+        away = np.minimum(np.abs(y - self._mean) / np.sqrt(var), FARTHEST)
+        return -0.5 * (LOG_TWO_PI + np.log(var) + away**2)
 
     def crps(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Continuous ranked probability score at ``y`` (n,); |y - mean| when var is zero.
@@ -155,6 +160,7 @@ class Prediction:
         """
         error, std = np.abs(check_targets(y, len(self), self._ids) - self._mean), self.std
         t = np.divide(error, std, out=np.zeros_like(error), where=std > 0)
+        t = np.minimum(t, FARTHEST)
         density = np.exp(-0.5 * (t**2 + LOG_TWO_PI))
         score = error * (1.0 - 2.0 * ndtr(-t)) + std * (2.0 * density - 1.0 / np.sqrt(np.pi))
         return np.where(std > 0, score, error)
@@ -231,17 +237,17 @@ class Prediction:
 
 def check_probabilities(q: ArrayLike) -> np.ndarray:
     """``q`` as a float64 array, 0-D or (m,), strictly between 0 and 1."""
-    values = np.asarray(q, dtype=np.float64)
+    values = reals(q)
     if values.ndim > 1 or not ((values > 0) & (values < 1)).all():
         raise BagwiseError.because(
-            f"q is {brief(values)}", "a number or 1-D array in (0, 1)", "Try 0.5, the median."
+            f"q is {brief(q)}", "a number or 1-D array in (0, 1)", "Try 0.5, the median."
         )
     return values
 
 
 def check_n_points(n_points: ArrayLike, n_bags: int) -> Float[np.ndarray, " n"]:
     """``n_points`` (a number or (n_bags,), > 0) as a float64 array (n_bags,)."""
-    sizes = np.asarray(n_points, dtype=np.float64)
+    sizes = reals(n_points)
     if sizes.ndim > 1 or sizes.shape not in ((), (n_bags,)) or not (sizes > 0).all():
         raise BagwiseError.because(
             f"n_points is {brief(n_points)}",
@@ -253,11 +259,13 @@ def check_n_points(n_points: ArrayLike, n_bags: int) -> Float[np.ndarray, " n"]:
 
 def check_sampling(size: int, random_state: Seed) -> Generator:
     """Raise unless ``size`` >= 1; return the generator that ``random_state`` stands for."""
-    if size < 1:
-        raise BagwiseError.because(f"size is {size}", "at least 1", "Ask for one draw or more.")
+    if not isinstance(size, int | np.integer) or size < 1:
+        raise BagwiseError.because(
+            f"size is {brief(size)}", "a whole number of at least 1", "Ask for one draw or more."
+        )
     if isinstance(random_state, np.random.RandomState):
         return random_state
-    return np.random.default_rng(random_state)
+    return random_generator(random_state)
 
 
 def check_column(column: np.ndarray, name: str, n_bags: int) -> None:
