@@ -24,5 +24,5 @@ def check_level(level: float) -> None:
     if not isinstance(level, int | float | np.number) or not 0.0 < level < 1.0:
         shown = level if np.isscalar(level) else type(level).__name__
         raise BagwiseError.because(
-            f"level is {shown}", "a number strictly between 0 and 1", f"Give one such as {LEVEL}."
+            f"level is {shown!r}", "a number strictly between 0 and 1", f"Give one such as {LEVEL}."
         )
