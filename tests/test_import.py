@@ -85,7 +85,8 @@ def test_submodules_come_when_asked_for():
 import bagwise, json
 print(json.dumps([bagwise.kernels.__name__, bagwise.metrics.__name__, bagwise.datasets.__name__]))
 """
-    assert run(code) == ["bagwise.kernels", "bagwise.metrics", "bagwise.datasets"]
+    expected = ["bagwise.features.kernels", "bagwise.predictions.metrics", "bagwise.datasets"]
+    assert run(code) == expected
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         BDRClassifier,
         ShrinkageClassifier,
     )
+    from bagwise.estimators.cross_validation import cross_val_predict_dist
     from bagwise.estimators.mean_embedding import MeanEmbeddingRidge
     from bagwise.estimators.pointwise import PointwiseTransformer
     from bagwise.estimators.regressors import (
@@ -56,6 +57,7 @@ _HOME = {
     "ShrinkageClassifier": "estimators.classifiers",
     "ShrinkageRegressor": "estimators.regressors",
     "as_bags": "bags.bags",
+    "cross_val_predict_dist": "estimators.cross_validation",
     "evaluate": "predictions.metrics",
     "load": "estimators.saving",
     "save": "estimators.saving",
@@ -68,7 +70,9 @@ _SUBMODULES = {
     "kernels": "features.kernels",
     "metrics": "predictions.metrics",
     "plots": "inspection.plots",
+    "pointwise": "estimators.pointwise",
     "report": "inspection.report",
+    "scorers": "estimators.scorers",
     "selection": "estimators.selection",
 }
 
@@ -88,6 +92,7 @@ __all__ = [
     "ShrinkageClassifier",
     "ShrinkageRegressor",
     "as_bags",
+    "cross_val_predict_dist",
     "evaluate",
     "load",
     "save",
