@@ -23,8 +23,9 @@ if TYPE_CHECKING:
         BDRClassifier,
         ShrinkageClassifier,
     )
+    from bagwise.estimators.cross_validation import cross_val_predict_dist
     from bagwise.estimators.mean_embedding import MeanEmbeddingRidge
-    from bagwise.estimators.pointwise import PointwiseTransformer
+    from bagwise.estimators.pointwise import PointwiseTransformer, make_pipeline
     from bagwise.estimators.regressors import (
         BayesianLinearRegressor,
         BDRRegressor,
@@ -56,8 +57,10 @@ _HOME = {
     "ShrinkageClassifier": "estimators.classifiers",
     "ShrinkageRegressor": "estimators.regressors",
     "as_bags": "bags.bags",
+    "cross_val_predict_dist": "estimators.cross_validation",
     "evaluate": "predictions.metrics",
     "load": "estimators.saving",
+    "make_pipeline": "estimators.pointwise",
     "save": "estimators.saving",
     "tune": "estimators.selection",
 }
@@ -68,7 +71,9 @@ _SUBMODULES = {
     "kernels": "features.kernels",
     "metrics": "predictions.metrics",
     "plots": "inspection.plots",
+    "pointwise": "estimators.pointwise",
     "report": "inspection.report",
+    "scorers": "estimators.scorers",
     "selection": "estimators.selection",
 }
 
@@ -88,8 +93,10 @@ __all__ = [
     "ShrinkageClassifier",
     "ShrinkageRegressor",
     "as_bags",
+    "cross_val_predict_dist",
     "evaluate",
     "load",
+    "make_pipeline",
     "save",
     "tune",
 ]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float64, Int64, Shaped
+from jaxtyping import Bool, Float, Float64, Int64, Shaped
 
 from bagwise.bags.grouping import locate, no_bags, show
-from bagwise.exceptions import InvalidBagsError
+from bagwise.exceptions import BagwiseError, InvalidBagsError
 
-# Finiteness is checked this many numbers at a time, so that the check needs about a megabyte.
+# Numbers are checked this many at a time, so that the check needs little memory.
 CHUNK_NUMBERS = 2**20
+
+# The largest number that can be used: sums of squares of larger ones overflow. No unit of
+# measurement is so small, so what is larger is a slip or stands for something missing.
+LARGEST = 1e150
 
 Names = tuple[str, ...] | None
 
@@ -26,7 +31,57 @@ def is_positive(value: Any) -> bool:
     """
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False
-    return bool(0 < value < np.inf)
+    return bool(0 < value <= np.finfo(np.float64).max)  # also of integers that have no float
+
+
+def random_generator(random_state: Any) -> np.random.Generator:
+    """Return NumPy's generator for a seed, or the generator that was given.
+
+    Examples
+    --------
+    >>> random_generator(-1)
+    Traceback (most recent call last):
+    ...
+    bagwise.exceptions.BagwiseError: random_state is -1; expected None, a whole number of at least
+    0, or a random generator of NumPy. Give random_state=0, for example.
+    """
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise BagwiseError.because(
+            f"random_state is {random_state!r}",
+            "None, a whole number of at least 0, or a random generator of NumPy",
+            "Give random_state=0, for example.",
+        ) from None
+
+
+def is_usable(array: Float64[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
+    """Whether numbers can be used: no NaN, not infinite, not beyond :data:`LARGEST`.
+
+    Examples
+    --------
+    >>> is_usable(np.array([1.0, np.nan, 1e200]))
+    array([ True, False, False])
+    """
+    return np.abs(array) <= LARGEST
+
+
+def unusable(error: type[BagwiseError], place: str, value: Any, remedy: str) -> BagwiseError:
+    """Return the error of a number that cannot be used; ``remedy`` is for one that is not finite.
+
+    Examples
+    --------
+    >>> print(unusable(InvalidBagsError, "bag 'a', row 0, column 1", 1e200, "Drop the point."))
+    bag 'a', row 0, column 1 is 1e+200; expected a number between -1e+150 and 1e+150. Give it in a
+    larger unit; or, if it stands for a missing value, say so or leave it out.
+    """
+    if not np.isfinite(value):
+        return error.because(f"{place} is {value}", "a finite number", remedy)
+    return error.because(
+        f"{place} is {value:g}",
+        f"a number between -{LARGEST:g} and {LARGEST:g}",
+        "Give it in a larger unit; or, if it stands for a missing value, say so or leave it out.",
+    )
 
 
 def real_array(values: Any, what: str) -> Float[np.ndarray, "..."]:
@@ -116,34 +171,35 @@ def check_points(
             "one row per point",
             "Keep the rows as they are in bags.points.",
         )
-    found = first_not_finite(points)
+    found = first_unusable(points)
     if found is not None:
         row, column = found
         bag, within = locate(row, offsets)
-        raise InvalidBagsError.because(
-            f"bag {show(ids[bag])}, row {within}, {column_label(column, names)} "
-            f"is {points[row, column]}",
-            "a finite number",
-            "Drop the point or impute the value.",
-        )
+        place = f"bag {show(ids[bag])}, row {within}, {column_label(column, names)}"
+        remedy = "Drop the point or impute the value."
+        raise unusable(InvalidBagsError, place, points[row, column], remedy)
     return points
 
 
-def first_not_finite(array: Float[np.ndarray, "rows columns"]) -> tuple[int, int] | None:
-    """Return the (row, column) of the first NaN or infinity, or None; memory is bounded.
+def first_unusable(array: Float[np.ndarray, "rows columns"]) -> tuple[int, int] | None:
+    """Return the (row, column) of the first number that is not usable, or None.
 
     Examples
     --------
-    >>> first_not_finite(np.array([[0.0, 1.0], [2.0, np.inf]]))
+    >>> first_unusable(np.array([[0.0, 1.0], [2.0, np.inf]]))
     (1, 1)
     """
     step = max(1, CHUNK_NUMBERS // max(1, array.shape[1]))
     for start in range(0, len(array), step):
-        finite = np.isfinite(array[start : start + step])
-        if not finite.all():
-            row, column = np.argwhere(~finite)[0]
-            return start + int(row), int(column)
+        chunk = array[start : start + step]
+        if -LARGEST <= chunk.min() and chunk.max() <= LARGEST:  # neither, if one is NaN
+            continue
+        row, column = np.argwhere(~is_usable(chunk))[0]
+        return start + int(row), int(column)
     return None
+
+
+first_not_finite = first_unusable
 
 
 def check_offsets(offsets: Any, ids: Any) -> Int64[np.ndarray, " n_offsets"]:
@@ -187,14 +243,14 @@ def check_weights(
             f"({offsets[-1]},), one weight per point",
             "Give every point of every bag a weight, or pass weights=None.",
         )
-    bad = ~(np.isfinite(weights) & (weights >= 0))
+    bad = ~(is_usable(weights) & (weights >= 0))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         bag, within = locate(row, offsets)
         raise InvalidBagsError.because(
             f"bag {show(ids[bag])}, row {within} has weight {weights[row]}",
-            "a finite weight of at least 0",
-            "Drop the point or give it another weight.",
+            f"a finite weight of at least 0 and at most {LARGEST:g}",
+            "Drop the point or give it another weight: only ratios within a bag matter.",
         )
     empty = np.flatnonzero(np.add.reduceat(weights, offsets[:-1]) == 0)
     if len(empty):
@@ -218,15 +274,12 @@ def check_covariates(
             f"({len(ids)}, number of covariates), one row per bag",
             "Give one row per bag, in the order of the bags, or pass covariates=None.",
         )
-    found = first_not_finite(array)
+    found = first_unusable(array)
     if found is not None:
         bag, column = found
-        raise InvalidBagsError.because(
-            f"bag {show(ids[bag])}, {column_label(column, names, 'covariate')} "
-            f"is {array[bag, column]}",
-            "a finite number",
-            "Impute the covariate or drop the bag.",
-        )
+        place = f"bag {show(ids[bag])}, {column_label(column, names, 'covariate')}"
+        remedy = "Impute the covariate or drop the bag."
+        raise unusable(InvalidBagsError, place, array[bag, column], remedy)
     return np.ascontiguousarray(array)
 
 
@@ -254,10 +307,10 @@ def check_names(names: Any, count: int, what: str) -> Names:
             "strings",
             f"Convert the {what} names with str().",
         )
-    repeated = [name for i, name in enumerate(names) if name in names[:i]]
-    if repeated:
+    repeated = next((name for name, times in Counter(names).items() if times > 1), None)
+    if repeated is not None:
         raise InvalidBagsError.because(
-            f"the {what} name {repeated[0]!r} appears twice",
+            f"the {what} name {repeated!r} appears twice",
             "a different name for every column",
             "Rename or drop one of the two.",
         )

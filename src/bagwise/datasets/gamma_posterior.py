@@ -22,6 +22,7 @@ from numpy.polynomial import legendre
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, polygamma
 
+from bagwise._utils.levels import LEVEL
 from bagwise.bags.bags import Bags
 from bagwise.datasets.gamma import LABEL_RANGE
 from bagwise.datasets.gamma_noise import noisy_basis, noisy_statistics
@@ -116,7 +117,7 @@ class GammaPosterior:
         columns = [self._invert(probability) for probability in np.atleast_1d(q)]
         return columns[0] if q.ndim == 0 else np.stack(columns, axis=1)
 
-    def interval(self, level: float = 0.95) -> Float[np.ndarray, "n 2"]:
+    def interval(self, level: float = LEVEL) -> Float[np.ndarray, "n 2"]:
         """Central interval that holds posterior probability ``level``: columns lower, upper."""
         return self.quantile([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
 

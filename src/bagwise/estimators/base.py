@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,11 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._utils.progress import Progress, wanted
 from bagwise._utils.threads import one_thread
 from bagwise.bags.bags import Bags, as_bags
-from bagwise.bags.checks import check_covariates_match, check_features_match
+from bagwise.bags.checks import check_covariates_match, check_features_match, check_labels
 from bagwise.bags.grouping import show
+from bagwise.bags.per_bag import numbers_per_bag
 from bagwise.embedding.sums import BagStats, summarise, summarise_each
 from bagwise.estimators.explanation import Directions, Explanation, Witness, one_bag
 from bagwise.estimators.parameters import flag, generator, positive, wrong
+from bagwise.estimators.pointwise import tags_of_bags
+from bagwise.exceptions import BagwiseWarning
 from bagwise.features.kernels import Kernel, as_kernel
 from bagwise.features.landmarks import (
     DEFAULT_LANDMARKS,
@@ -34,10 +38,15 @@ from bagwise.heads.base import Head
 from bagwise.heads.task import Task
 from bagwise.likelihoods.base import Likelihood
 from bagwise.likelihoods.gaussian import Gaussian
+from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.latent import Query
 
 # Multiples of the median heuristic that bandwidth_scale="auto" chooses from.
 AUTO_SCALES = (0.5, 1.0, 2.0, 4.0)
+
+# Standard deviations of the labels beyond which a prediction is an extrapolation: some ten times
+# the range of labels spread evenly.
+FAR = 30.0
 
 # Parameters that decide the features; what differs only in others can share them.
 FEATURE_PARAMETERS = (
@@ -81,6 +90,8 @@ class BagEstimator(BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to bags X (anything that :func:`bagwise.as_bags` takes) and labels y (n_bags,).
 
+        Labels are in the order of the bags, or have their ids: as a dict, or in a pandas index that
+        holds them. :func:`bagwise.bags.per_bag.in_bag_order` has the rule.
         ``sample_weight`` (n_bags,) weighs each bag's term in the loss or log likelihood, relative
         to the average bag.
         """
@@ -241,6 +252,9 @@ class BagEstimator(BaseEstimator):
         function = Witness(self.features_, slope, float(slope @ response.center))
         return function, directions, response.level, response.gamma
 
+    def __sklearn_tags__(self) -> Any:
+        return tags_of_bags(super().__sklearn_tags__())
+
     def _check_bags(self, X: Any) -> Bags:
         bags = as_bags(X)
         check_features_match(self._feature_names, self.n_features_in_, bags)
@@ -268,6 +282,33 @@ class BagRegressor(RegressorMixin, BagEstimator):
         """Return the predicted labels (n_bags,), and with return_std their standard deviations."""
         prediction = self.predict_dist(X)
         return (prediction.mean, prediction.std) if return_std else prediction.mean
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R² of the predicted labels; y and sample_weight are as in ``fit``."""
+        bags = as_bags(X)
+        if sample_weight is not None:
+            sample_weight = numbers_per_bag(sample_weight, bags.ids, "sample weights")
+        return super().score(bags, check_labels(y, bags), sample_weight)
+
+    def predict_stats(self, stats: BagStats, bags: Bags) -> Prediction:
+        """Predict bags whose statistics are there already."""
+        return self._checked(super().predict_stats(stats, bags))
+
+    def _checked(self, prediction: Prediction) -> Prediction:
+        """Say so if predictions lie where no label of the training bags lay."""
+        away = np.abs(prediction.mean - self.label_center_) / self.label_scale_
+        far = np.flatnonzero(away > FAR)
+        if len(far):
+            assert prediction.ids is not None
+            warnings.warn(
+                f"{len(far)} of {len(away)} predictions lie more than {FAR:.0f} standard "
+                "deviations of the training labels from their mean, the first for bag "
+                f"{show(prediction.ids[far[0]])}: these bags are unlike those of the training, and "
+                "the predictions extrapolations. Check their points and covariates.",
+                BagwiseWarning,
+                stacklevel=2,
+            )
+        return prediction
 
 
 def bandwidths(

@@ -278,7 +278,8 @@ class MeanEmbeddingRidge(BagRegressor):
         effects = self.effects_.design(bags.covariates, bags.n_bags)
         latent = self.head_.of_products(products, norms, effects)
         latent = latent.scaled(self.label_center_, self.label_scale_)
-        return Prediction.from_latent(latent, sizes=bags.effective_sizes, ids=bags.ids)
+        found = Prediction.from_latent(latent, sizes=bags.effective_sizes, ids=bags.ids)
+        return self._checked(found)
 
     def _respond(self, bags: Bags) -> tuple[Witness, Directions, float, Float64[np.ndarray, " r"]]:
         """Return the same of exact sums: the features are all points, the directions all bags."""

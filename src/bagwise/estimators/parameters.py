@@ -6,20 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags.validation import is_positive
+from bagwise.bags.validation import is_positive, random_generator
 from bagwise.exceptions import BagwiseError
+
+# Parameters within these bounds can be squared, and multiplied with the data, without overflow.
+LEAST, MOST = 1e-100, 1e100
 
 
 def positive(name: str, value: Any) -> float:
-    """Return a parameter as a float, or raise unless it is a finite number > 0."""
+    """Return a parameter as a float, or raise unless it is a number > 0 of usable size."""
     if not is_positive(value):
         raise wrong(name, value, "a finite number > 0")
+    if not LEAST <= value <= MOST:
+        raise wrong(name, value, f"a number between {LEAST:g} and {MOST:g}")
     return float(value)
 
 
 def choice(name: str, value: Any, options: tuple[str, ...]) -> str:
     """Return a parameter, or raise unless it is one of the options."""
-    if value not in options:
+    if not isinstance(value, str) or value not in options:
         raise wrong(name, value, " or ".join(f'"{option}"' for option in options))
     return str(value)
 
@@ -35,8 +40,9 @@ def number_or(name: str, value: Any, *words: str) -> float | None:
 
 def wrong(name: str, value: Any, expected: str) -> BagwiseError:
     """Return the error of a parameter that is not what was expected."""
+    shown = repr(value) if len(repr(value)) < 80 else f"a {type(value).__name__}"
     return BagwiseError.because(
-        f"{name} is {value!r}", expected, f"Set it with set_params({name}=...)."
+        f"{name} is {shown}", expected, f"Set it with set_params({name}=...)."
     )
 
 
@@ -51,4 +57,4 @@ def generator(random_state: Any) -> np.random.Generator:
     """Return a generator from whatever scikit-learn users call a random state."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
-    return np.random.default_rng(random_state)
+    return random_generator(random_state)

@@ -7,8 +7,20 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float64
+from scipy.spatial.distance import cdist
 
+from bagwise.bags.validation import LARGEST, is_positive
 from bagwise.exceptions import BagwiseError
+
+# A distance, in bandwidths, at which every kernel is 0 to the last digit.
+FAR = 800.0
+
+# Norms in bandwidths whose squares have too few digits left to tell small distances, which are
+# then taken one by one: with 16 digits, distances of 3e-4 are lost here.
+FAR_NORM = 3e4
+
+# Coordinates of which products can be squared and summed.
+LARGEST_PRODUCT = 1e70
 
 Matrix = Float64[np.ndarray, "rows cols"]
 
@@ -51,11 +63,18 @@ class Kernel:
         )
 
     def _scale(self) -> float:
-        if self.bandwidth is None or not self.bandwidth > 0:
+        if not is_positive(self.bandwidth):
             raise BagwiseError.because(
                 f"{self!r} has no positive bandwidth", "a number > 0", "Use with_bandwidth(value)."
             )
-        return self.bandwidth
+        assert self.bandwidth is not None
+        if not 1.0 / LARGEST <= self.bandwidth <= LARGEST:
+            raise BagwiseError.because(
+                f"{self!r} has a bandwidth that cannot be squared",
+                f"a number between {1.0 / LARGEST:g} and {LARGEST:g}",
+                "Leave it out, and the median heuristic chooses one.",
+            )
+        return float(self.bandwidth)
 
 
 @dataclass(frozen=True)
@@ -104,6 +123,7 @@ class Matern(Kernel):
         """Return the Gram matrix (n, m)."""
         half = _minus_half_squared_distance(x, y, self._scale())
         t = np.sqrt(np.maximum(-4.0 * self.smoothness * half, 0.0))  # √(2ν) ‖x − y‖ / σ_k
+        t = np.minimum(t, FAR)  # where e^-t is 0, but no infinity is multiplied with it
         decay = np.exp(-t)
         if self.smoothness == 0.5:
             return decay
@@ -132,6 +152,13 @@ class Linear(Kernel):
 
     def __call__(self, x: Any, y: Any) -> Any:
         """Return the Gram matrix (n, m)."""
+        largest = max(_largest(x), _largest(y))
+        if largest > LARGEST_PRODUCT:
+            raise BagwiseError.because(
+                f"points as large as {largest:g} come to the linear kernel",
+                f"at most {LARGEST_PRODUCT:g}, so that variances of products do not overflow",
+                "Use standardize=True, or give the columns in larger units.",
+            )
         return x @ y.T
 
     def with_bandwidth(self, bandwidth: float) -> Self:
@@ -243,7 +270,7 @@ def convolved(
     middle = 0.5 * (np.sum(x**2, axis=1)[:, None] + np.sum(y**2, axis=1)) - quarter
     middle = np.maximum(middle, 0.0)
     gram = np.exp(-quarter / kernel._scale() ** 2 - middle / (2.0 * width))
-    return gram, gram * middle * length**2 / width**2
+    return gram, gram * (middle / width) * (length**2 / width)
 
 
 def log_convolved_constant(bandwidth: float, length: float, n_features: int) -> float:
@@ -254,11 +281,14 @@ def log_convolved_constant(bandwidth: float, length: float, n_features: int) -> 
 def _minus_half_squared_distance(x: Any, y: Any, scale: float) -> Any:
     """Return −½‖x_i − y_j‖²/scale² by one matrix product, with no further pass over the result.
 
-    [x, ‖x‖², 1] · [y/s², −1/2s², −‖y‖²/2s²]; centring on the y keeps the digits.
+    [x, ‖x‖², 1] · [y/s², −1/2s², −‖y‖²/2s²]; centring on the y keeps the digits. Where they would
+    not suffice, as some x or y is very many bandwidths away, differences are taken one by one.
     """
     center = y.mean(axis=0)
     left = np.empty((len(x), x.shape[1] + 2))
     np.subtract(x, center, out=left[:, :-2])
+    if max(_largest(left[:, :-2]), _largest(y - center)) > FAR_NORM * scale:
+        return -0.5 * cdist(x / scale, y / scale, "sqeuclidean")
     np.einsum("ij,ij->i", left[:, :-2], left[:, :-2], out=left[:, -2])
     left[:, -1] = 1.0
     y = (y - center) / scale
@@ -266,3 +296,8 @@ def _minus_half_squared_distance(x: Any, y: Any, scale: float) -> Any:
         [y / scale, np.full(len(y), -0.5 / scale**2), -0.5 * np.sum(y**2, axis=1)]
     )
     return left @ right.T
+
+
+def _largest(points: Float64[np.ndarray, "n p"]) -> float:
+    """Return the largest absolute value, 0 of nothing."""
+    return float(max(points.max(initial=0.0), -points.min(initial=0.0)))

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float64
 from bagwise.bags.bags import Bags
 from bagwise.bags.checks import check_classes, check_labels
 from bagwise.bags.grouping import show
+from bagwise.bags.per_bag import array_per_bag
 from bagwise.bags.validation import is_positive
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 from bagwise.inference.effects import FixedEffects
@@ -146,7 +147,7 @@ def _class_weight(
 def _sample_weight(sample_weight: Any, bags: Bags) -> Float64[np.ndarray, " n"]:
     if sample_weight is None:
         return np.ones(bags.n_bags)
-    weights = np.asarray(sample_weight)
+    weights = array_per_bag(sample_weight, bags.ids, "sample weights")
     if weights.dtype.kind not in "fiub" or weights.shape != (bags.n_bags,):
         raise InvalidLabelsError.because(
             f"sample_weight has shape {weights.shape} and dtype {weights.dtype}",

@@ -16,9 +16,12 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
+from bagwise._utils.levels import LEVEL, check_level
+from bagwise.bags.per_bag import PerBag, numbers_per_bag
+from bagwise.bags.validation import random_generator
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
 from bagwise.predictions.latent import Latent, Query
-from bagwise.predictions.parts import VarianceParts, brief
+from bagwise.predictions.parts import VarianceParts, brief, reals
 
 __all__ = ["Prediction", "VarianceParts"]
 
@@ -26,6 +29,9 @@ Generator = np.random.Generator | np.random.RandomState
 Seed = int | Generator | None
 
 LOG_TWO_PI = float(np.log(2.0 * np.pi))
+
+# Standard deviations beyond which the square overflows: a log density is never less than there.
+FARTHEST = 1e150
 
 
 class Prediction:
@@ -77,7 +83,7 @@ class Prediction:
         self._mean.flags.writeable = False
         self._parts = parts
         self._sizes = None if sizes is None else np.asarray(sizes)
-        self._ids = None if ids is None else np.asarray(ids)
+        self._ids = None if ids is None else np.asanyarray(ids)  # counted ones stay so
         self._query = query
         for name, column in (("parts", parts.bag), ("sizes", self._sizes), ("ids", self._ids)):
             if column is not None:
@@ -138,25 +144,26 @@ class Prediction:
             return self._mean + self.std * ndtri(q)
         return self._mean[:, None] + self.std[:, None] * ndtri(q)
 
-    def interval(self, level: float = 0.95) -> Float[np.ndarray, "n 2"]:
+    def interval(self, level: float = LEVEL) -> Float[np.ndarray, "n 2"]:
         """Central interval that holds probability ``level``: columns lower, upper."""
         check_level(level)
         return self.quantile([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
 
-    def cdf(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def cdf(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """P(label <= y) per bag; ``y`` is a number or an array (n,). A step if var is zero."""
-        error, std = check_targets(y, len(self), scalar=True) - self._mean, self.std
+        error, std = check_targets(y, len(self), self._ids, scalar=True) - self._mean, self.std
         step = np.where(error >= 0, np.inf, -np.inf)  # the limit std -> 0
         return ndtr(np.divide(error, std, out=step, where=std > 0))
 
-    def log_prob(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Log density at ``y`` (n,): -(log 2 pi var + (y - mean)^2 / var) / 2."""
-        y = check_targets(y, len(self))
+        y = check_targets(y, len(self), self._ids)
         var = self.var
         self._require_density(var)
-        return -0.5 * (LOG_TWO_PI + np.log(var) + (y - self._mean) ** 2 / var)
+        away = np.minimum(np.abs(y - self._mean) / np.sqrt(var), FARTHEST)
+        return -0.5 * (LOG_TWO_PI + np.log(var) + away**2)
 
-    def crps(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def crps(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Continuous ranked probability score at ``y`` (n,); |y - mean| when var is zero.
 
         std { t (2 Phi(t) - 1) + 2 phi(t) - 1 / sqrt(pi) },  t = (y - mean) / std
@@ -165,8 +172,9 @@ class Prediction:
         ----------
         Gneiting and Raftery (2007), Strictly Proper Scoring Rules, equation 21.
         """
-        error, std = np.abs(check_targets(y, len(self)) - self._mean), self.std
+        error, std = np.abs(check_targets(y, len(self), self._ids) - self._mean), self.std
         t = np.divide(error, std, out=np.zeros_like(error), where=std > 0)
+        t = np.minimum(t, FARTHEST)
         density = np.exp(-0.5 * (t**2 + LOG_TWO_PI))
         score = error * (1.0 - 2.0 * ndtr(-t)) + std * (2.0 * density - 1.0 / np.sqrt(np.pi))
         return np.where(std > 0, score, error)
@@ -197,7 +205,7 @@ class Prediction:
     def _resized(self, sizes: Float[np.ndarray, " n"]) -> Prediction:
         return Prediction(self._mean, self._parts, sizes=sizes, ids=self._ids)
 
-    def to_dict(self, level: float = 0.95) -> dict[str, np.ndarray]:
+    def to_dict(self, level: float = LEVEL) -> dict[str, np.ndarray]:
         """Columns: id, size (if known), mean, std, lower, upper, bag_sd, weights_sd, noise_sd."""
         columns = {"id": np.arange(len(self)) if self._ids is None else self._ids}
         if self._sizes is not None:
@@ -243,27 +251,19 @@ class Prediction:
         return f"bag {row}" if self._ids is None else f"bag {self._ids[row]!s} (row {row})"
 
 
-def check_level(level: float) -> None:
-    """Raise unless ``level`` is a probability strictly between 0 and 1."""
-    if not 0.0 < level < 1.0:
-        raise BagwiseError.because(
-            f"level is {level}", "a number strictly between 0 and 1", "Give one such as 0.95."
-        )
-
-
 def check_probabilities(q: ArrayLike) -> np.ndarray:
     """``q`` as a float64 array, 0-D or (m,), strictly between 0 and 1."""
-    values = np.asarray(q, dtype=np.float64)
+    values = reals(q)
     if values.ndim > 1 or not ((values > 0) & (values < 1)).all():
         raise BagwiseError.because(
-            f"q is {brief(values)}", "a number or 1-D array in (0, 1)", "Try 0.5, the median."
+            f"q is {brief(q)}", "a number or 1-D array in (0, 1)", "Try 0.5, the median."
         )
     return values
 
 
 def check_n_points(n_points: ArrayLike, n_bags: int) -> Float[np.ndarray, " n"]:
     """``n_points`` (a number or (n_bags,), > 0) as a float64 array (n_bags,)."""
-    sizes = np.asarray(n_points, dtype=np.float64)
+    sizes = reals(n_points)
     if sizes.ndim > 1 or sizes.shape not in ((), (n_bags,)) or not (sizes > 0).all():
         raise BagwiseError.because(
             f"n_points is {brief(n_points)}",
@@ -275,11 +275,13 @@ def check_n_points(n_points: ArrayLike, n_bags: int) -> Float[np.ndarray, " n"]:
 
 def check_sampling(size: int, random_state: Seed) -> Generator:
     """Raise unless ``size`` >= 1; return the generator that ``random_state`` stands for."""
-    if size < 1:
-        raise BagwiseError.because(f"size is {size}", "at least 1", "Ask for one draw or more.")
+    if not isinstance(size, int | np.integer) or size < 1:
+        raise BagwiseError.because(
+            f"size is {brief(size)}", "a whole number of at least 1", "Ask for one draw or more."
+        )
     if isinstance(random_state, np.random.RandomState):
         return random_state
-    return np.random.default_rng(random_state)
+    return random_generator(random_state)
 
 
 def check_column(column: np.ndarray, name: str, n_bags: int) -> None:
@@ -292,9 +294,12 @@ def check_column(column: np.ndarray, name: str, n_bags: int) -> None:
         )
 
 
-def check_targets(y: ArrayLike, n_bags: int, *, scalar: bool = False) -> np.ndarray:
-    """``y`` as a float64 array (n_bags,), or 0-D where ``scalar`` allows; finite."""
-    values = np.asarray(y, dtype=np.float64)
+def check_targets(y: Any, n_bags: int, ids: Any = None, *, scalar: bool = False) -> np.ndarray:
+    """``y`` as a float64 array (n_bags,), or 0-D where ``scalar`` allows; finite.
+
+    Labels with ids, such as a pandas Series, go by id: see `bagwise.bags.per_bag.in_bag_order`.
+    """
+    values = numbers_per_bag(y, ids)
     if values.shape != (n_bags,) and not (scalar and values.ndim == 0):
         raise InvalidLabelsError.because(
             f"y has shape {values.shape}",

@@ -15,8 +15,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
+from bagwise.bags.per_bag import PerBag
 from bagwise.exceptions import BagwiseError
 from bagwise.predictions.gaussian import (
+    FARTHEST,
     LOG_TWO_PI,
     Prediction,
     Seed,
@@ -168,23 +170,24 @@ class MixturePrediction(Prediction):
         """Means and variances of the Gaussians."""
         return self._means, self.bag_variances + self._noise[:, None]
 
-    def cdf(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def cdf(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """P(label <= y): mean_s Phi((y - mean_s) / std_s); ``y`` is a number or (n,)."""
-        y = np.broadcast_to(check_targets(y, len(self), scalar=True), (len(self),))
+        y = np.broadcast_to(check_targets(y, len(self), self._ids, scalar=True), (len(self),))
         values = np.empty(len(self))
         for rows, means, std in self._blocks():
             values[rows] = ndtr(_standardise(y[rows], means, std)).mean(axis=1)
         return values
 
-    def log_prob(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Log density at ``y`` (n,): log mean_s N(y; mean_s, var_s)."""
-        y = check_targets(y, len(self))
+        y = check_targets(y, len(self), self._ids)
         if not self._noise.all():
             least = self._bag[self._noise == 0].min(axis=0)[self._bag_of]
             self._require_density(least, " in a draw")
         values = np.empty(len(self))
         for rows, means, std in self._blocks():
-            logs = -0.5 * _standardise(y[rows], means, std) ** 2 - np.log(std)
+            away = np.clip(_standardise(y[rows], means, std), -FARTHEST, FARTHEST)
+            logs = -0.5 * away**2 - np.log(std)
             peak = logs.max(axis=1)  # taken out, so that no exponential overflows
             values[rows] = peak + np.log(np.exp(logs - peak[:, None]).mean(axis=1))
         return values - 0.5 * LOG_TWO_PI
@@ -204,7 +207,7 @@ class MixturePrediction(Prediction):
                 )
         return values.reshape(len(self), *q.shape)
 
-    def crps(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def crps(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Continuous ranked probability score at ``y`` (n,), to 1e-9 of the std or better.
 
         integral of (F(t) - 1[t >= y])^2 dt = E|X - y| - E|X - X'| / 2,  X, X' ~ F independent
@@ -216,7 +219,7 @@ class MixturePrediction(Prediction):
         Grimit et al. (2006), The continuous ranked probability score for circular variables and
         its application to mesoscale forecast ensemble verification.
         """
-        y = check_targets(y, len(self))
+        y = check_targets(y, len(self), self._ids)
         values = np.empty(len(self))
         for rows, means, std in self._blocks():
             error = np.abs(y[rows, None] - means)
@@ -351,6 +354,7 @@ def _tail_and_density(
 def _excess(distance: np.ndarray, std: np.ndarray) -> np.ndarray:
     """E|distance + std Z| - distance >= 0 for Z ~ N(0, 1) and distance >= 0."""
     z = np.divide(distance, std, out=np.zeros_like(distance), where=std > 0)
+    z = np.minimum(z, FARTHEST)
     bell = np.exp(-0.5 * (z**2 + LOG_TWO_PI))
     return np.where(std > 0, 2.0 * (std * bell - distance * ndtr(-z)), 0.0)
 

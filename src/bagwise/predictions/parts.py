@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from bagwise.exceptions import BagwiseError
+
+# Of many values an error message shows so many, each in so many characters.
+SHOWN = 3
+LONGEST_WORD = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +86,37 @@ def require_variances(values: np.ndarray, name: str) -> None:
         )
 
 
-def brief(values: ArrayLike) -> str:
-    """``values`` on one line, as an error message shows them."""
-    text = np.array2string(np.asarray(values), threshold=6, edgeitems=3, precision=4)
-    return " ".join(text.split())
+def reals(values: Any) -> Float[np.ndarray, "..."]:
+    """Return real numbers as float64; of what is none, one NaN, which no check lets pass.
+
+    Examples
+    --------
+    >>> reals([1, 2]), reals("ten"), reals([[1], [1, 2]])
+    (array([1., 2.]), array(nan), array(nan))
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        array = np.array(None)
+    return array.astype(np.float64) if array.dtype.kind in "fiub" else np.array(np.nan)
+
+
+def brief(values: Any) -> str:
+    """Return ``values`` in a few words, as an error message shows them.
+
+    Examples
+    --------
+    >>> brief([0.5, 2.0]), brief("ten"), brief(np.zeros(9))
+    ('0.5, 2.0', "'ten'", '0.0, 0.0, 0.0 and 6 more')
+    """
+    if not isinstance(values, list | tuple | np.ndarray) or np.ndim(values) == 0:
+        return _word(values)
+    shown = list(values)
+    rest = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
+    return ", ".join(map(_word, shown[:SHOWN])) + rest or "nothing"
+
+
+def _word(value: Any) -> str:
+    value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    text = repr(value)
+    return text if len(text) <= LONGEST_WORD else f"{text[:LONGEST_WORD]}…"

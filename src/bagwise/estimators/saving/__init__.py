@@ -8,7 +8,8 @@ No pickle: a file holds numbers and names, and a closed list says which classes 
 format is described in docs/format.md.
 """
 
+from bagwise.estimators.saving.container import is_model
 from bagwise.estimators.saving.header import Header
-from bagwise.estimators.saving.saving import load, open_saved, read_header, save
+from bagwise.estimators.saving.saving import load, open_saved, read_header, save, to_bytes
 
-__all__ = ["Header", "load", "open_saved", "read_header", "save"]
+__all__ = ["Header", "is_model", "load", "open_saved", "read_header", "save", "to_bytes"]

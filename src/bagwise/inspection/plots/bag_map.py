@@ -11,6 +11,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.lines import Line2D
 
 from bagwise.bags.bags import Bags, as_bags
+from bagwise.bags.per_bag import array_per_bag
 from bagwise.embedding.gram import bag_gram
 from bagwise.embedding.model import whitening
 from bagwise.embedding.sums import summarise
@@ -45,7 +46,7 @@ def embedding_map(model: Any, bags: Any, y: Any = None, *, ax: Axes | None = Non
     ax : Axes to draw on; by default new ones
     """
     bags = model._check_bags(as_bags(bags))
-    colors = _predicted(model, bags) if y is None else np.asarray(y)
+    colors = _predicted(model, bags) if y is None else array_per_bag(y, bags.ids)
     if colors.shape != (bags.n_bags,):
         raise InvalidLabelsError.because(
             f"y has shape {colors.shape}", f"({bags.n_bags},), one label per bag", "Give those."

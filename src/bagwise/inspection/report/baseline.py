@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from scipy.special import ndtri
 
-from bagwise.inspection.report.joined import Joined, Piece, joined
 from bagwise.likelihoods import Probit
 from bagwise.predictions.classes import ClassPrediction
 from bagwise.predictions.gaussian import Prediction
+from bagwise.predictions.joined import Joined, Piece, joined
 from bagwise.predictions.mixture import MixturePrediction
 from bagwise.predictions.parts import VarianceParts
 

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from bagwise.inspection.report.case import Case
-from bagwise.inspection.report.joined import Joined
 from bagwise.predictions.class_metrics import class_scores
+from bagwise.predictions.joined import Joined
 from bagwise.predictions.metrics import Scores, evaluate
 
 # A difference of more than so many standard errors is called clear; by chance alone 1 in 20 is.
@@ -105,10 +105,10 @@ class Comparison:
         return cls(models, last, primary)
 
 
-def bag_scores(case: Case, prediction: Joined) -> dict[str, Float64[np.ndarray, " n"]]:
+def bag_scores(case: Case, prediction: Any) -> dict[str, Float64[np.ndarray, " n"]]:
     """Return the scores of each bag; their means are those of `bagwise.evaluate`."""
     if case.classes is not None:
-        columns = class_scores(prediction, case.y)  # type: ignore[arg-type]
+        columns = class_scores(prediction, case.y)
         return {name: np.asarray(column, dtype=np.float64) for name, column in columns.items()}
     y, (lower, upper) = case.labels, prediction.interval(case.level).T
     return {

@@ -6,11 +6,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from bagwise._utils.atomic import replacing
+from bagwise._utils.atomic import replaceable, replacing
+from bagwise.exceptions import BagwiseError
 from bagwise.inspection.report.case import Case
 from bagwise.inspection.report.comparison import Comparison
-from bagwise.inspection.report.joined import Joined
-from bagwise.inspection.report.page import page
+from bagwise.inspection.report.page import is_page, page
+from bagwise.predictions.joined import Joined
 from bagwise.predictions.metrics import Scores
 
 
@@ -37,8 +38,17 @@ class Report:
         scores = {model.name: model.table for model in comparison.models}
         return cls(page(case, comparison), comparison.best.name, scores, case.predictions)
 
-    def write(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page to a file, whole or not at all; return its path."""
+    def write(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the page to a file, whole or not at all; return its path.
+
+        An earlier page is replaced; any other file that is there only with ``overwrite``.
+        """
+        if not overwrite and not replaceable(path, is_page):
+            raise BagwiseError.because(
+                f"{os.fspath(path)} is there already and is no page of bagwise",
+                "a new name, or that of a page to be replaced",
+                "Choose another name, or add overwrite=True if the file may go.",
+            )
         with replacing(path) as part:
             part.write_text(self.html, encoding="utf-8")
         return Path(path)

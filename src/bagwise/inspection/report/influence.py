@@ -8,7 +8,7 @@ import numpy as np
 
 from bagwise.bags.bags import Bags
 from bagwise.inspection.report.comparison import minus
-from bagwise.inspection.report.joined import Joined
+from bagwise.predictions.joined import Joined
 
 # Points of a bag, bags, and features of a point that the page has room for.
 MAX_POINTS = 5

@@ -16,9 +16,9 @@ from bagwise.inspection.report.binning import (
 )
 from bagwise.inspection.report.case import Case, name_of
 from bagwise.inspection.report.comparison import Comparison, Estimate, shown
-from bagwise.inspection.report.joined import Joined
 from bagwise.inspection.report.svg import Drawing, padded
 from bagwise.predictions.class_metrics import reliability
+from bagwise.predictions.joined import Joined, JoinedPrediction
 from bagwise.predictions.size_groups import size_groups
 
 # More dots than this hide each other.
@@ -150,7 +150,7 @@ def bias_by_size(case: Case, comparison: Comparison) -> Figure:
     )
 
 
-def pit_histogram(case: Case, prediction: Joined) -> Figure:
+def pit_histogram(case: Case, prediction: JoinedPrediction) -> Figure:
     """Draw the probability integral transform, level if the distributions are right."""
     n = case.bags.n_bags
     edges = np.linspace(0.0, 1.0, N_PIT_BINS + 1)

@@ -1,0 +1,155 @@
+"""Command lines to try: every command on files whole and damaged, with options sound and silly."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from unittest import mock
+
+import numpy as np
+
+from fuzz import tables
+from fuzz.trial import INTERNALS
+
+RAW_NOTE = re.compile(r"encountered in|Warning\b|divide by zero|overflow|invalid value|deprecat")
+CODES = (0, 1, 2)  # done, refused with a sentence, a wrong line
+
+SETTINGS = [
+    "n_landmarks=5", "bandwidth_scale=1.0", "standardize=False", "kernel=linear", "penalty=1e-3",
+    "weight_var=1.0", "n_landmarks=0", "n_landmarks=1e9", "kernel=None", "kernel=gauss", "=", "x",
+    "random_state=1", "inference=laplace", "draws=-1", "kernel=[1,2", "penalty=nan", "n_landmarks=",
+    "landmarks=[[1.0]]", "bandwidth_scale=" + "9" * 400, "__class__=1", "kernel=lambda: 1",
+]  # fmt: skip
+
+
+def command(trial):
+    """Fit at the command line, then predict, evaluate, explain and look, with what was saved."""
+    table = tables.columns(trial)
+    points = tables.write(trial, table, p_damage=0.2)
+    line = ["fit", points.name, "--bag", "bag", "--label", "y", "--out", "m.bagwise"]
+    line += trial.draw("model", [["--set", "bandwidth_scale=1.0"], [], ["--model", "blr"],
+                                 ["--model", "rbf"], ["--model", "kernel-ridge"],
+                                 ["--model", "freq-shrinkage"]],
+                       [["--model", "x"], ["--model", "bdr", "--set", "inference=laplace"]])  # fmt: skip
+    if trial.chance(0.3):
+        line += ["--set", trial.draw("set", SETTINGS)]
+    for option, good, odd in OPTIONS:
+        if trial.chance(0.08):
+            line += [option, *trial.draw(option, good, odd, 0.3)]
+    ended = run(trial, line)
+    if ended is None or ended[0] != 0:
+        if not trial.chance(0.1):
+            return
+        (trial.folder / "m.bagwise").write_bytes(trial.rng.bytes(300))
+    else:
+        trial.counts["fitted"] += 1
+    follow(trial, points.name)
+
+
+OPTIONS = [
+    ("--features", [["a"], ["a,b"]], [[""], [","], ["nobody"], ["a,a"], ["\x00"], ["y"]]),
+    ("--covariates", [["c"]], [[""], ["nobody"], ["a"]]),
+    ("--weights", [["b"]], [[""], ["nobody"], ["a"]]),
+    ("--one-hot", [["c"]], [["nobody"], ["a"], [""]]),
+    ("--missing", [["drop"], ["impute"]], [["x"], [""]]),
+    ("--task", [["numbers"], ["classes"]], [["x"]]),
+    ("--seed", [["1"]], [["-1"], ["1e3"], ["9" * 40], ["x"]]),
+    ("--stream", [[]], [["x"]]),
+    ("--json", [[]], [["x"]]),
+    ("--labels", [["nobody.csv"]], [["."], [""], ["m.bagwise"], ["\x00"]]),
+    ("--out", [["m.bagwise"]], [["."], ["no/such/folder/m"], [""], ["points.csv"], ["\x00"]]),
+]
+
+
+def follow(trial, points):
+    """Ask the saved model something."""
+    what = trial.draw("then", ["predict", "predict", "evaluate", "explain", "info", "info points"])
+    lines = {
+        "predict": ["predict", "m.bagwise", points, "--json"],
+        "evaluate": ["evaluate", "m.bagwise", points, "--json"],
+        "explain": ["explain", "m.bagwise", points, "--bag-id", trial.draw("bag", ["0", "1", "é"])],
+        "info": ["info", "m.bagwise"],
+        "info points": ["info", points],
+    }
+    line = lines[what]
+    if what == "predict":
+        line += trial.draw("options", [[], ["--level", "0.5"]],
+                           [["--level", "1"], ["--level", "nan"], ["--out", "p.xyz"],
+                            ["--out", points], ["--at-size", "5"]], 0.2)  # fmt: skip
+    ended = run(trial, line)
+    if ended and ended[0] == 0 and "--json" in line:
+        check_json(trial, what, ended[1])
+
+
+def check_json(trial, what, text):
+    """The answer for programs is JSON, and every mean in it is a number."""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        trial.find(what, f"--json printed no JSON: {error}")
+        return
+    rows = found if isinstance(found, list) else found.get("bags", [])
+    for row in rows if isinstance(rows, list) else []:
+        if isinstance(row, dict) and "mean" in row:
+            trial.counts["predictions"] += 1
+            if not isinstance(row["mean"], float | int) or not np.isfinite(row["std"]):
+                trial.find(what, f"a mean or std that is no number: {row}")
+
+
+def run(trial, line):
+    """Run a line in this process or, now and then, in one of its own; check how it ended."""
+    apart = trial.chance(0.02)
+    trial.drawn.append(f"line: bagwise {' '.join(map(repr, line))}"[:600])
+    code, out, err = (in_process if apart else here)(line, trial.folder)
+    said = err.strip().splitlines()[-1] if err.strip() else ""
+    if code not in CODES:
+        trial.find(line[0], f"exit code {code}: {err.strip()[-500:]}")
+    if "Traceback" in err:
+        trial.find(line[0], f"a traceback: {err[-500:]}")
+    if code == 1:
+        trial.counts["refused"] += 1
+        if not said.startswith("bagwise: "):
+            trial.find(line[0], f"exit code 1 without a sentence: {err[-300:]}")
+        inside = INTERNALS.search(said)
+        if inside:
+            trial.find(line[0], f"message with internals ({inside.group()}): {said}")
+        if len(said) > 1200:
+            trial.find(line[0], f"message of {len(said)} characters: {said[:200]}")
+    for note in err.splitlines():
+        if "note:" in note and RAW_NOTE.search(note):
+            trial.find(line[0], f"raw warning {note}")
+    return code, out, err
+
+
+def here(line, folder):
+    """Run the command line in this process, which is much faster."""
+    from bagwise.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        mock.patch.object(sys, "argv", ["bagwise", *line]),
+    ):
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        except Exception as error:
+            code = f"{type(error).__name__}: {error}"
+    return code, out.getvalue(), err.getvalue()
+
+
+def in_process(line, folder):
+    """Run the command line as a shell would."""
+    line = [part.replace("\x00", "?") for part in line]
+    ended = subprocess.run(
+        [sys.executable, "-m", "bagwise", *line],
+        cwd=folder, env=os.environ | {"COLUMNS": "200"}, capture_output=True, text=True,
+    )  # fmt: skip
+    return ended.returncode, ended.stdout, ended.stderr

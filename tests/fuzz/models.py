@@ -1,0 +1,57 @@
+"""Estimators to try: every class, with parameters ordinary and odd."""
+
+import numpy as np
+
+import bagwise
+from bagwise.features.kernels import KERNELS, RBF, Additive, Linear, Matern
+from bagwise.inference import NUTS, Priors
+
+REGRESSORS = [
+    "ShrinkageRegressor", "BDRRegressor", "BayesianLinearRegressor", "RBFNetworkRegressor",
+    "FrequentistShrinkageRegressor", "MeanEmbeddingRidge",
+]  # fmt: skip
+CLASSIFIERS = ["ShrinkageClassifier", "BDRClassifier", "BayesianLogisticClassifier"]
+
+# What a parameter is set to: what should work, and what should be refused or else work too.
+NUMBERS = [0, 0.0, -1.0, np.nan, np.inf, "1", "", None, True, [1.0], 1j, 10**400, 1e308, 5e-324]
+PARAMETERS = {
+    "kernel": (
+        [*KERNELS, RBF(2.0), Matern(0.5, 0.5), Additive(base=RBF(1.0)), Linear()],
+        ["gauss", "", None, 3, RBF(0.0), RBF(-1.0), RBF(np.nan), RBF(1e-300), RBF(1e300), RBF("a"),
+         RBF(np.inf), Additive(base=Linear(), bandwidth=2.0)],
+    ),
+    "landmarks": (
+        ["kmeans", "random", "fourier"],
+        ["all", "", None, 3, [[0.0]], np.zeros((2, 2)), np.full((3, 1), np.nan), [], [["a"]],
+         np.full((3, 1), 1e308), np.ones(3)],
+    ),
+    "n_landmarks": ([1, 2, 5, 10, 30], [0, -1, 2.5, "10", True, 100_000, np.nan, 10**400]),
+    "bandwidth_scale": (["auto", 0.1, 1.0, 2, np.float32(4.0), 100.0], [1e-12, 1e12, *NUMBERS]),
+    "standardize": ([True, False], ["yes", None, 2, np.True_]),
+    "penalty": (["loo", 1e-3, 1.0], [1e-12, 1e12, "validation", "cv", *NUMBERS]),
+    "weight_var": (["evidence", 1.0, 100.0], [1e-12, 1e12, "loo", *NUMBERS]),
+    "prior_scale": (["loo", 1.0], [1e-12, 1e12, "evidence", *NUMBERS]),
+    "covariance_floor": ([1e-3, 0.1], [1e-12, 1e12, *NUMBERS]),
+    "prior": (["kernel", "convolved"], ["flat", None, 1]),
+    "second_level": (["linear", "gaussian"], ["rbf", None]),
+    "second_scale": ([0.5, 1.0, 2.0], [1e-12, 1e12, *NUMBERS]),
+    "class_weight": ([None, "balanced"], ["equal", {"a": 1.0}, {}, 1.0, {7: 1e300, -3: 1e-300}]),
+    "random_state": ([0, 1, None, np.random.RandomState(0)], [-1, "x", 1.5, 2**70]),
+    "priors": ([None, Priors()], ["wide", 1.0]),
+}  # fmt: skip
+
+
+def estimator(trial, names):
+    """Draw an estimator, most of whose parameters are as they are by default."""
+    cls = getattr(bagwise, trial.draw("model", names))
+    model = cls()
+    known = model.get_params(deep=False)
+    settings = {}
+    if "inference" in known:
+        settings["inference"] = trial.draw("inference", ["map", "laplace"], ["mcmc", None, 1], 0.03)
+        if trial.chance(0.015):
+            settings["inference"] = NUTS(chains=1, draws=20, warmup=20, progress=False)
+    for name, (good, odd) in PARAMETERS.items():
+        if name in known and trial.chance(0.25):
+            settings[name] = trial.draw(name, good, odd, 0.15)
+    return model.set_params(**settings)
