@@ -180,6 +180,8 @@ def test_names_in_answers_and_errors_cannot_command_the_terminal(odd, tmp_path):
         assert_harmless(result.stderr)
     shown = bagwise("info", "t.parquet", cwd=odd).stdout
     assert "b\\x1b[31m" in shown  # written out, so that two names never look the same
+    write(pa.table({"a\nrows  7": [1.0]}), tmp_path / "lines.parquet")
+    assert len(bagwise("info", "lines.parquet", cwd=tmp_path).stdout.splitlines()) == 3
 
 
 def test_files_and_json_keep_ids_exactly(odd, tmp_path):
