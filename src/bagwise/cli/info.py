@@ -12,6 +12,7 @@ import typer
 from bagwise.cli import options
 from bagwise.cli.data import written_as
 from bagwise.cli.shell import answer, answer_json, command
+from bagwise.terminal import printable
 
 PACKAGES = ("bagwise", "numpy", "scipy", "scikit-learn", "jax", "numpyro", "pyarrow", "matplotlib")
 TABLES = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -40,7 +41,7 @@ def info(
         answer_json(facts)
         return
     for line in lines(facts):
-        answer(line)
+        answer(printable(line))  # a column may have a line break in its name
 
 
 def lines(facts: dict[str, Any], indent: str = "") -> list[str]:
