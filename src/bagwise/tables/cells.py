@@ -213,8 +213,9 @@ class Tally:
             value = self._cells.number(cell)
             if value is None:
                 if self.odd is None:
-                    where = next(i for i, c in enumerate(_hashable(column.tolist())) if c == cell)
-                    self.odd = self._n_rows + where, cell
+                    rows = column.tolist()
+                    where = next(i for i, c in enumerate(_hashable(rows)) if c == cell)
+                    self.odd = self._n_rows + where, rows[where]
                 if isinstance(cell, str) and len(self._tried) < TRIED:
                     self._tried += [cell] * min(count, TRIED)
                 continue
