@@ -134,7 +134,7 @@ def test_an_unknown_id(look_up):
     with pytest.raises(BagwiseError, match="no bag has the id '3'"):
         Bags.from_list(random_arrays(0))["3"]
     twice = full_bags()[[1, 4, 1]]
-    with pytest.raises(BagwiseError, match="2 bags have the id 'bag 1'.*by position: bags"):
+    with pytest.raises(BagwiseError, match=r"2 bags have the id 'bag 1'.*by position: bags"):
         twice["bag 1"]
 
 
