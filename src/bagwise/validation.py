@@ -30,7 +30,10 @@ def is_positive(value: Any) -> bool:
     """
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False
-    return bool(0 < value <= np.finfo(np.float64).max)  # also of integers that have no float
+    try:
+        return 0.0 < float(value) < np.inf
+    except OverflowError:  # an integer of more than 308 digits
+        return False
 
 
 def random_generator(random_state: Any) -> np.random.Generator:
