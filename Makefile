@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all coverage bench reproduce calibration format clean
+.PHONY: help install demo test test-all test-lowest test-newest coverage bench reproduce calibration format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -18,6 +18,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "installing bagwise and its test tools into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --quiet -c constraints.txt -e ".[test]"
 	@touch $@
+
+install: $(STAMP) ## make .venv, with bagwise and its test tools
 
 demo: $(STAMP) ## a short tour: fit, predict, and see why
 	@$(BIN)/python -m bagwise.experiments.demo
@@ -35,6 +37,19 @@ coverage: $(STAMP) ## which lines and branches the tests reach; takes twice as l
 test-all: $(STAMP) ## the same with the long tests
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "long or not long"
 
+# Old libraries use each other in ways that are deprecated by now. Our own use of them is watched by
+# make test and make test-newest, where every warning is an error.
+test-lowest: ## the tests with the lowest versions that pyproject.toml allows, in .venv-lowest
+	$(PYTHON) -m venv --clear .venv-lowest
+	grep -oE '"[A-Za-z0-9._-]+(\[[a-z]+\])?>=[0-9.]+"' pyproject.toml | sed -E 's/"//g; s/\[.*\]//; s/>=/==/' > .venv-lowest/floors.txt
+	.venv-lowest/bin/python -m pip install --quiet --quiet -c .venv-lowest/floors.txt -e ".[test]"
+	.venv-lowest/bin/python -m pytest -n auto --dist loadfile -W ignore::DeprecationWarning
+
+test-newest: ## the tests with the newest versions there are, in .venv-newest
+	$(PYTHON) -m venv --clear .venv-newest
+	.venv-newest/bin/python -m pip install --quiet --quiet -e ".[test]"
+	.venv-newest/bin/python -m pytest -n auto --dist loadfile
+
 bench: $(STAMP) ## time and score the models
 	@$(BIN)/python -m bagwise.experiments.bench
 
@@ -50,5 +65,5 @@ format: $(STAMP) ## put the code in its standard form
 	$(BIN)/ruff format .
 
 clean: ## remove .venv and everything that can be made again
-	rm -rf $(VENV) build dist .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .venv-lowest .venv-newest build dist .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

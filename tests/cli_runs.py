@@ -20,7 +20,7 @@ from bagwise.cli import main
 
 def bagwise(*arguments, cwd):
     """Run the command line in this process, which is much faster; return how it ended."""
-    out, err = io.StringIO(), io.StringIO()
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
     with (
         contextlib.chdir(cwd),
         contextlib.redirect_stdout(out),
@@ -33,7 +33,9 @@ def bagwise(*arguments, cwd):
             code = 0
         except SystemExit as stop:
             code = stop.code or 0
-    return Ended(code, out.getvalue(), err.getvalue())
+    out.flush()
+    err.flush()
+    return Ended(code, out.buffer.getvalue().decode(), err.buffer.getvalue().decode())
 
 
 class Ended(NamedTuple):

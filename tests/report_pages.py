@@ -18,9 +18,10 @@ def spread_bags(n_bags=60, seed=0, sizes=(1, 3, 8, 40), ids=None, covariates=Fal
     n = np.resize(sizes, n_bags)
     points = [rng.normal(0, s, (k, 2)) for s, k in zip(y, n, strict=True)]
     extra = rng.normal(size=(n_bags, 1)) if covariates else None
-    bags = Bags.from_list(
-        points,
-        ids=ids,
+    bags = Bags(
+        np.concatenate(points),
+        np.concatenate([[0], np.cumsum(n)]),
+        range(n_bags) if ids is None else ids,  # may repeat, as those of Bags.concatenate may
         covariates=extra,
         feature_names=["left", "right"],
         covariate_names=["age"] if covariates else None,

@@ -171,7 +171,6 @@ def test_ids():
     assert Bags.from_list(arrays, ids=["a", np.str_("bb")]).ids.dtype.kind == "U"
     assert Bags.from_list(arrays, ids=[("a", 1), ("b", 2)]).ids[0] == ("a", 1)
     assert Bags.from_list(arrays, ids=[2**70, 2**71]).ids[1] == 2**71
-    assert Bags.from_list(arrays, ids=["a", "a"]).ids.tolist() == ["a", "a"]
     variable = np.array(["a", "b"], dtype=np.dtypes.StringDType())
     assert Bags.from_list(arrays, ids=variable).ids.tolist() == ["a", "b"]
 

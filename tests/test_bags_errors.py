@@ -329,7 +329,10 @@ def test_as_bags(X, parts):
         ([np.inf, 1], ["the label of bag 'a' (position 0) is inf"]),
         (["u", "v"], ["the labels have dtype <U1; expected real numbers", "y.astype(float)"]),
         ([1j, 2], ["the labels have dtype complex128"]),
-        ([1, None], ["the labels have dtype object"]),
+        ([1, None], ["the label of bag 'b' (position 1) is nan"]),
+        ([1, "v"], ["the labels have dtype object"]),
+        ([[1], [2, 3]], ["the labels have entries of different lengths", "Pass a 1-D array"]),
+        (np.ma.array([1, 2], mask=[0, 1]), ["the labels have masked entries"]),
     ],
 )
 def test_labels(y, parts):

@@ -1,5 +1,8 @@
 """Indexing bags: views, masks, lists, and scikit-learn's splitters."""
 
+import datetime
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -9,6 +12,7 @@ from sklearn.utils import _safe_indexing
 from bag_examples import full_bags, random_arrays
 from bagwise import validation
 from bagwise.bags import Bags
+from bagwise.exceptions import BagwiseError
 
 
 def test_iteration_and_integers_give_views():
@@ -84,7 +88,6 @@ def test_indexing_does_not_check_again(monkeypatch):
         ([0, 99], "bag 99 is out of range"),
         ([True, False], "the mask has 2 entries for 12 bags"),
         ([0.5], "indexed by integers, slices or masks, not by float64"),
-        (["a"], "not by <U1"),
         ((0, 1), "bags have one axis: choose several with a list"),
         ([[0, 1]], r"the index has shape \(1, 2\)"),
         (True, r"the index has shape \(\)"),
@@ -93,6 +96,56 @@ def test_indexing_does_not_check_again(monkeypatch):
 def test_bad_index(key, message):
     with pytest.raises(IndexError, match=message):
         full_bags()[key]
+
+
+def test_bags_by_id():
+    bags = full_bags()
+    assert_array_equal(bags["bag 7"], bags[7])
+    assert_array_equal(bags.bag("bag 7"), bags[7])
+    assert bags[["bag 7", "bag 2"]].ids.tolist() == ["bag 7", "bag 2"]
+    assert bags[np.array(["bag 3"])].ids.tolist() == ["bag 3"]
+    numbered = Bags.from_list(random_arrays(2, n_bags=3), ids=[2, 0, 1])
+    assert_array_equal(numbered.bag(2), numbered[0])  # by id; integers in brackets are positions
+    assert_array_equal(numbered.bag(np.int64(0)), numbered[1])
+    pairs = Bags.from_list(random_arrays(2, n_bags=2), ids=[("Ohio", 2020), ("Iowa", 2020)])
+    assert_array_equal(pairs["Iowa", 2020], pairs[1])
+    assert_array_equal(pairs.bag(("Ohio", 2020)), pairs[0])
+    assert pairs[[1], ...].n_bags == 1
+    days = np.array(["2020-01-02", "2020-01-01"], dtype="M8[D]")
+    dated = Bags.from_list(random_arrays(2, n_bags=2), ids=days)
+    for day in (days[1], datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1)):
+        assert_array_equal(dated.bag(day), dated[1])
+
+
+@pytest.mark.parametrize(
+    "look_up",
+    [
+        lambda bags: bags["bag 99"],
+        lambda bags: bags[["bag 0", "bag 99"]],
+        lambda bags: bags.bag("bag 99"),
+    ],
+)
+def test_an_unknown_id(look_up):
+    message = r"^no bag has the id 'bag 99'; expected one of the 12 in bags.ids, such as 'bag 0'"
+    for kind in (KeyError, BagwiseError):
+        with pytest.raises(kind) as caught:
+            look_up(full_bags())
+        assert re.match(message, str(caught.value))
+    with pytest.raises(BagwiseError, match="no bag has the id '3'"):
+        Bags.from_list(random_arrays(0))["3"]
+    twice = full_bags()[[1, 4, 1]]
+    with pytest.raises(BagwiseError, match=r"2 bags have the id 'bag 1'.*by position: bags"):
+        twice["bag 1"]
+
+
+def test_ids_may_not_repeat_where_they_are_given():
+    message = "two bags have the id 'a': positions 0 and 2; expected an id of its own"
+    for make, bags in (
+        (Bags.from_list, random_arrays(0)[:3]),
+        (Bags.from_array, np.ones((3, 2, 1))),
+    ):
+        with pytest.raises(BagwiseError, match=message):
+            make(bags, ids=["a", "b", "a"])
 
 
 def test_scikit_learn_indexing():

@@ -190,12 +190,14 @@ def small_disk(tmp_path):
 
 
 def test_a_full_disk_leaves_what_was_there(folder, small_disk):
-    (small_disk / "old.bagwise").write_bytes(b"old")
-    (small_disk / "filler").write_bytes(bytes(60_000))
+    old = (folder / "m.bagwise").read_bytes()
+    (small_disk / "old.bagwise").write_bytes(old)
+    free = os.statvfs(small_disk)
+    (small_disk / "filler").write_bytes(bytes(free.f_bavail * free.f_frsize))
     options = [*FIT[:-1], small_disk / "old.bagwise"]
     result = bagwise("fit", folder / "points.parquet", *options, cwd=folder)
     refused(result, "cannot be written", "space")
-    assert (small_disk / "old.bagwise").read_bytes() == b"old"
+    assert (small_disk / "old.bagwise").read_bytes() == old
     predict = ("predict", "m.bagwise", "points.parquet", "--out", small_disk / "p.csv")
     refused(bagwise(*predict, cwd=folder), "cannot be written", "space")
     assert sorted(path.name for path in small_disk.iterdir()) == ["filler", "old.bagwise"]

@@ -92,10 +92,15 @@ def test_default_features_are_the_same_in_every_source(tmp_path):
     for source in write(frame(), tmp_path):
         table = read_bags(source, bag="site", label="y", labels=_labels(frame()))
         assert table.bags.feature_names == ("x", "count", "w")
-        assert table.report.unused == ("day", "colour", "region")
-        assert table.report.lines() == [
-            "Columns not used, as they are not numbers: 'day', 'colour', 'region'."
-        ]
+        rows = {"": "row numbers"} if getattr(source, "name", "") == "rows.csv" else {}
+        assert table.report.left_out == table.schema.left_out
+        assert table.report.left_out == rows | {
+            "day": "dates",
+            "colour": "text, such as 'green'",
+            "region": "text, such as 'south'",
+        }
+        (line,) = table.report.lines()
+        assert "'day' (dates), 'colour' (text, such as 'green'), 'region' (text" in line
 
 
 def _labels(table):
@@ -184,7 +189,8 @@ def test_missing_values_of_a_csv_file(tmp_path):
 def test_csv_as_spreadsheets_write_it(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(b'\xef\xbb\xbfbag,x,note\r\n1,2,"two\r\nlines"\r\n\r\n1,3,"a,b"\r\n')
-    bags = Bags.from_csv(path, bag="bag")
+    with pytest.warns(BagwiseWarning, match=r"Left out 1 column: 'note' \(text"):
+        bags = Bags.from_csv(path, bag="bag")
     assert bags[0].tolist() == [[2], [3]]
 
 
@@ -220,15 +226,18 @@ def test_files_that_are_not_there(tmp_path):
     fails(tmp_path / "point.csv", r"no file .*point\.csv; .* Did you mean points\.csv\?")
     fails(tmp_path / "q", "no file .*q; expected a Parquet or CSV file. Check the path")
     fails(tmp_path / "no" / "q.csv", "There is no folder .*no either: check the path")
-    fails(tmp_path, "has no Parquet files; expected files that end in .parquet or .pq")
+    (tmp_path / "nothing").mkdir()
+    fails(tmp_path / "nothing", "has no Parquet or CSV files; expected files that end in .parquet")
     fails(
         tmp_path / "points.csv", r"no column 'bags'; .*'bag', 'x'. Did you mean 'bag'\?", bag="bags"
     )
     fails(tmp_path / "points.csv", "no column 'q'; .* Check the spelling", label="q")
     with pytest.raises(BagwiseError, match="no column 'q'"):
         open_table(tmp_path / "points.csv", ["q"])
-    with pytest.raises(BagwiseError, match=r"is a folder; expected a CSV file"):
-        Bags.from_csv(tmp_path, bag="bag")
+    with pytest.raises(BagwiseError, match=r"has no CSV files; expected files that end in .csv"):
+        Bags.from_csv(tmp_path / "nothing", bag="bag")
+    with pytest.raises(BagwiseError, match=r"has no Parquet files; .* end in .parquet or .pq"):
+        Bags.from_parquet(tmp_path, bag="bag")
 
 
 def test_endings(tmp_path):
@@ -250,7 +259,7 @@ def test_endings(tmp_path):
         ("bag,x\n1,2\nJosé,3\n".encode("latin1"), r"other than UTF-8 \(line 3\); expected UTF-8"),
         ("bag,é\n1,2\n".encode("latin1"), r"other than UTF-8 \(line 1\)"),
         ("bag,x\n1,2\n".encode("utf-16"), r"is encoded in UTF-16 \(line 1\)"),
-        (b"bag;x\n1;2\n", "has the one column 'bag;x'; .*commas .* Save it with commas"),
+        (b"bag;x\n1;2\n", "has the one column 'bag;x'; .*commas .* Say sep=';' .--sep"),
         (b"bag,x,x\n1,2,3\n", r"cannot be read .*'x'.*names are all different"),
         (b"bag,x\n1,inf\n", "bag 1, row 0, column 'x' is inf; expected a finite number"),
         (b"bag,x\n1,two\n", "no feature columns are left"),
@@ -316,4 +325,4 @@ def test_no_warning_without_a_reason(tmp_path):
     frame().to_parquet(tmp_path / "t.parquet")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Bags.from_parquet(tmp_path / "t.parquet", bag="site")
+        Bags.from_parquet(tmp_path / "t.parquet", bag="site", features=["x", "count", "w", "y"])

@@ -182,7 +182,7 @@ BAD_LABELS = {
     "strings": (IDS, ("the labels have dtype <U1", "real numbers", "y.astype(float)")),
     "objects": (
         np.array([1.0, None, 2.0, 3.0, 4.0, 5.0], dtype=object),
-        ("the labels have dtype object", "real numbers", "y.astype(float)"),
+        ("the label of bag 'b' (position 1) is nan", "a finite number", "Drop the bags without"),
     ),
     "complex": (Y + 1j, ("the labels have dtype complex128", "real numbers", "y.astype(float)")),
 }

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from bagwise.bags import Bags
-from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
+from bagwise.exceptions import BagwiseWarning, InvalidBagsError, InvalidLabelsError
 from bagwise.tables.frames import bag_labels
 
 COLUMNS = {
@@ -52,10 +52,13 @@ def test_from_frame(make):
 
 
 def test_features_default_to_the_numeric_columns_without_another_role(make):
-    bags = Bags.from_frame(make(), bag="patient", covariates="age", weights="weight")
+    left_out = r"Left out 1 column: 'note' \(text, such as 'a'\)"
+    with pytest.warns(BagwiseWarning, match=left_out):
+        bags = Bags.from_frame(make(), bag="patient", covariates="age", weights="weight")
     assert isinstance(bags, Bags)
     assert bags.feature_names == ("cd3", "cd19", "outcome")
-    bags, _ = Bags.from_frame(make(), bag="patient", covariates="age", label="outcome")
+    with pytest.warns(BagwiseWarning, match=left_out):
+        bags, _ = Bags.from_frame(make(), bag="patient", covariates="age", label="outcome")
     assert bags.feature_names == ("cd3", "cd19", "weight")
 
 

@@ -272,7 +272,7 @@ def test_baseline_errors(simulated):
     prediction = cnn_baseline(single, single)
     with pytest.raises(BagwiseError, match=r"y has shape \(2,\); expected a number or"):
         prediction.log_prob([1.0, 2.0])
-    with pytest.raises(BagwiseError, match=r"level is 1; expected a number in \(0, 1\)"):
+    with pytest.raises(BagwiseError, match=r"level is 1; expected .* between 0 and 1"):
         prediction.interval(1)
 
 
@@ -307,6 +307,25 @@ def test_same_seed_same_faces(tmp_path, simulated, monkeypatch):
     np.testing.assert_array_equal(again.cnn_ages, simulated.cnn_ages)
     np.testing.assert_array_equal(again.bags.ids, simulated.bags.ids)
     np.testing.assert_array_equal(again.names, simulated.names)
+
+
+def test_simulated_faces_do_not_replace_real_ones(tmp_path, monkeypatch):
+    """Nor does half a simulation look like a whole one."""
+    for name in ("data.csv.gz", "feats.npy"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / name).write_bytes(b"the authors'")
+        with pytest.raises(BagwiseError, match=rf"{name} already; expected a folder without"):
+            simulate_faces(scale=0.001, n_features=2, path=folder)
+        assert [path.read_bytes() for path in folder.iterdir()] == [b"the authors'"]
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bagwise.datasets.faces_simulation.write_features", killed)
+    with pytest.raises(KeyboardInterrupt):
+        simulate_faces(scale=0.001, n_features=2, path=tmp_path / "new")
+    assert not (tmp_path / "new" / "data.csv.gz").exists()
 
 
 def test_other_seeds_and_numbers_of_features(simulated):

@@ -102,3 +102,12 @@ def test_predictions_are_what_training_errors_allow(covariates, points, weights,
 )
 def test_whatever_the_units_and_the_noise_of_the_labels(covariates, unit, noise, name):
     check(ESTIMATORS[name], "gaussian", covariates, "equal", unit=unit, noise=noise)
+
+
+def test_a_prediction_far_from_all_labels_is_said_to_be_one():
+    rng = np.random.default_rng(0)
+    arrays = gaussian_bags(rng, 60)
+    y = np.array([a.mean() for a in arrays])
+    model = bagwise.ShrinkageRegressor(kernel="linear").fit(arrays, y)
+    with pytest.warns(bagwise.BagwiseWarning, match=r"1 of 2 predictions .* for bag 1: .* unlike"):
+        assert np.isfinite(model.predict([arrays[0], np.full((50, 1), 1e9)])).all()

@@ -95,21 +95,21 @@ def test_scores_on_the_page_are_those_of_evaluate(regression):
     assert head[1:4] == ["RMSE", "NLL", "CRPS"]
     assert sorted(row[0] for row in rows) == ["BLR", "always the mean", "shrinkage"]
     for row in rows[:2]:
-        overall = bagwise.evaluate(made.predictions[row[0]], y, level=0.9).overall
+        overall = bagwise.evaluate(made.predictions[row[0]], y, level=0.95).overall
         for cell, score in zip(row[1:4], ("rmse", "nll", "crps"), strict=True):
             assert float(cell.split(" ± ")[0].replace("−", "-")) == pytest.approx(
                 overall[score], rel=5e-3, abs=5e-3
             )
         assert row[4].split(" %")[0] == f"{100 * overall['coverage']:.1f}"
     assert made.scores[made.best].rows == (
-        bagwise.evaluate(made.predictions[made.best], y, sizes=bags.sizes, level=0.9).rows
+        bagwise.evaluate(made.predictions[made.best], y, sizes=bags.sizes, level=0.95).rows
     )
 
 
 def test_scores_by_bag_size_are_those_of_evaluate(regression):
     bags, y, made = regression
     _, head, *rows = Page(made.html).tables["Scores by bag size"]
-    expected = bagwise.evaluate(made.predictions[made.best], y, sizes=bags.sizes, level=0.9)
+    expected = bagwise.evaluate(made.predictions[made.best], y, sizes=bags.sizes, level=0.95)
     assert head[2:5] == ["RMSE", "NLL", "coverage"]
     assert [row[:2] for row in rows] == [[r["group"], str(r["bags"])] for r in expected.rows]
     for row, wanted in zip(rows, expected.rows, strict=True):
@@ -141,7 +141,7 @@ def test_bags_inside_the_page_have_their_predictions(regression):
     assert first["name"] == made.best
     np.testing.assert_allclose(first["mean"], best.mean, rtol=1e-5)
     np.testing.assert_allclose(
-        np.column_stack([first["lower"], first["upper"]]), best.interval(0.9), rtol=1e-4
+        np.column_stack([first["lower"], first["upper"]]), best.interval(0.95), rtol=1e-4
     )
     total = sum(np.square(first[part]) for part in ("bag", "weights", "noise"))
     np.testing.assert_allclose(np.sqrt(total), best.std, rtol=1e-4)
@@ -315,7 +315,7 @@ def test_given_predictions_of_held_out_bags():
     model = quick().fit(bags[:40], y[:40])
     prediction = model.predict_dist(bags[40:])
     made = report.of_predictions({"a": prediction}, bags[40:], y[40:], models={"a": model})
-    assert made.scores["a"].overall == bagwise.evaluate(prediction, y[40:], level=0.9).overall
+    assert made.scores["a"].overall == bagwise.evaluate(prediction, y[40:], level=0.95).overall
     assert "The predictions were given" in made.html
     points = data_of(made.html)["models"][0]["points"]
     assert len(points) == 4
@@ -332,7 +332,10 @@ def test_given_predictions_of_held_out_bags():
 def test_a_written_page_is_the_page(tmp_path, regression):
     made, path = regression[2], tmp_path / "page.html"
     path.write_text("old")
-    assert made.write(path) == path
+    with pytest.raises(BagwiseError, match=r"is no page of bagwise; .* overwrite=True"):
+        made.write(path)
+    assert path.read_text() == "old"
+    assert made.write(path, overwrite=True) == made.write(path) == path  # a page may go
     assert path.read_text(encoding="utf-8") == made.html
     assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
     assert "Report(best" in repr(made)

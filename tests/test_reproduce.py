@@ -317,8 +317,11 @@ def test_errors_are_one_sentence_unless_debugging(monkeypatch, capsys):
     assert stopped.value.code == 1
     assert capsys.readouterr().err == "bagwise: the cause; the remedy\n"
     monkeypatch.setattr("sys.argv", ["bagwise", "--debug", "reproduce", "gamma-fixed"])
-    with pytest.raises(BagwiseError):
+    with pytest.raises(SystemExit) as stopped:
         cli.main()
+    assert stopped.value.code == 1
+    told = capsys.readouterr().err
+    assert told.startswith("Traceback") and "in fails" in told and "BagwiseError" in told
 
 
 def test_help_and_version():

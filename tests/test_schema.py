@@ -61,7 +61,8 @@ def test_shuffled_rows_give_the_same_bags_up_to_order(convert):
     table = points()
     table.loc[3:8, "x"] = np.nan
     first = read_bags(convert(table), **roles, missing="impute")
-    other = read_bags(convert(table.sample(frac=1, random_state=1)), **roles, missing="impute")
+    shuffled = table.sample(frac=1, random_state=1, ignore_index=True)
+    other = read_bags(convert(shuffled), **roles, missing="impute")
     assert by_bag(first) == by_bag(other)
     assert first.schema == other.schema
     assert first.report == other.report
@@ -279,6 +280,17 @@ def test_a_schema_survives_json():
     assert again.without_label().columns == (*BAG, "x", "z", "colour", "grade", "age")
 
 
+def test_how_cells_are_written_and_what_was_left_out_survive_json():
+    written = {"na_values": {"x": [-999, "n.d."]}, "decimal": ",", "thousands": ".", "sep": ";"}
+    table = points().assign(note="late", x=["1.234,5"] * len(points()))
+    schema = read_bags(table, bag=BAG, **written).schema
+    assert schema.left_out["note"] == "text, such as 'late'"
+    again = Schema.from_dict(json.loads(json.dumps(schema.to_dict())))
+    assert again == schema and again.cells.codes("x") == (frozenset({"n.d."}), (-999.0,))
+    before = {k: v for k, v in schema.to_dict().items() if k not in ("cells", "left_out")}
+    assert Schema.from_dict(before).left_out == {}  # as files of before are
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
@@ -303,6 +315,11 @@ def test_a_schema_survives_json():
         ({"missing": "impute", "fill": {"x": float("nan")}}, "has fill"),
         ({"missing": "impute", "fill": {"x": True}}, "has fill"),
         ({"missing": "impute", "fill": [1]}, "has fill"),
+        ({"cells": {}}, "has cells"),
+        ({"cells": {"sep": 1, "decimal": ".", "thousands": None, "na_values": []}}, "has cells"),
+        ({"cells": {"sep": None, "decimal": ".", "thousands": None, "na_values": 1}}, "has cells"),
+        ({"left_out": {"note": 3}}, "has left_out"),
+        ({"left_out": ["note"]}, "has left_out"),
         ({"surprise": 1}, "surprise.*expected the entries bag, features"),
     ],
 )

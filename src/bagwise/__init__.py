@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         BDRClassifier,
         ShrinkageClassifier,
     )
+    from bagwise.cross_validation import cross_val_predict_dist
     from bagwise.exceptions import BagwiseError, BagwiseWarning
     from bagwise.mean_embedding import MeanEmbeddingRidge
     from bagwise.metrics import evaluate
@@ -56,6 +57,7 @@ _HOME = {
     "ShrinkageClassifier": "classifiers",
     "ShrinkageRegressor": "regressors",
     "as_bags": "bags",
+    "cross_val_predict_dist": "cross_validation",
     "evaluate": "metrics",
     "load": "persistence",
     "save": "persistence",
@@ -69,7 +71,9 @@ _SUBMODULES = (
     "metrics",
     "persistence",
     "plots",
+    "pointwise",
     "report",
+    "scorers",
     "selection",
 )
 
@@ -89,6 +93,7 @@ __all__ = [
     "ShrinkageClassifier",
     "ShrinkageRegressor",
     "as_bags",
+    "cross_val_predict_dist",
     "evaluate",
     "load",
     "save",

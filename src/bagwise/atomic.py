@@ -8,7 +8,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,21 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             _flush(Path(target).parent, os.O_RDONLY)
     except OSError as error:
         raise _explained(error, path) from error
+
+
+def replaceable(path: str | os.PathLike[str], ours: Callable[[str], bool] | None = None) -> bool:
+    """Whether nothing of somebody else's is lost if a file takes the place of what is at ``path``.
+
+    That is so where there is no file, or an empty one, or one that ``ours`` knows. What is no plain
+    file is not replaced at all: :func:`replacing` says so.
+    """
+    try:
+        found = os.stat(path)
+    except OSError:
+        return True
+    if not stat.S_ISREG(found.st_mode) or found.st_size == 0:
+        return True
+    return ours is not None and ours(os.fspath(path))
 
 
 def _mode_of(target: str) -> int | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Float64, Shaped
 
 from bagwise.exceptions import InvalidBagsError
-from bagwise.grouping import Grouping, show
+from bagwise.grouping import CountedIds, Grouping, check_distinct, id_array, no_bags, show
+from bagwise.per_bag import in_bag_order, same_rows, series_index
 from bagwise.tables.frames import to_matrix
-from bagwise.validation import Names, check_names, empty_bag, real_array
+from bagwise.validation import Names, check_names, check_offsets, empty_bag, real_array
 
 
 def n_axes(values: Any) -> int:
@@ -18,6 +20,29 @@ def n_axes(values: Any) -> int:
     if isinstance(values, list | tuple):
         return 1 + (n_axes(values[0]) if values else 0)
     return len(getattr(values, "shape", ()))
+
+
+def named_arrays(arrays: Any, ids: Any) -> tuple[list[Any], Shaped[np.ndarray, " n_bags"]]:
+    """Return the arrays of the bags as a list, and their ids: given, their own, or counted.
+
+    Examples
+    --------
+    >>> named_arrays({"a": [[1.0]]}, None)
+    ([[[1.0]]], array(['a'], dtype='<U1'))
+    """
+    own = list(arrays) if isinstance(arrays, Mapping) else series_index(arrays)
+    if ids is not None:
+        ids = id_array(ids)
+        arrays = in_bag_order(arrays, ids, "arrays", InvalidBagsError)
+    elif own is not None:
+        ids = id_array(own)
+    arrays = list(arrays.values() if isinstance(arrays, Mapping) else arrays)
+    if not arrays:
+        raise no_bags()
+    ids = CountedIds.of(len(arrays)) if ids is None else ids
+    check_offsets(np.arange(len(arrays) + 1), ids)  # as many ids as bags, before they are used
+    check_distinct(ids)
+    return arrays, ids
 
 
 def one_per_bag(
@@ -72,9 +97,13 @@ def stack_weights(
     return np.concatenate(stacked)
 
 
-def one_row_per_bag(covariates: Any, names: Any, grouping: Grouping) -> tuple[Any, Any]:
-    """Reduce covariates given per row, if they are, to one row per bag."""
+def one_row_per_bag(covariates: Any, names: Any, grouping: Grouping, X: Any) -> tuple[Any, Any]:
+    """Reduce covariates given per row of X, if they are, to one row per bag."""
     n_rows, n_bags = int(grouping.offsets[-1]), len(grouping.ids)
+    if len(covariates) == n_rows != n_bags:
+        same_rows({"X": X, "covariates": covariates})
+    else:
+        covariates = in_bag_order(covariates, grouping.ids, "covariates", InvalidBagsError)
     if np.ndim(covariates) == 1:
         covariates = np.asarray(covariates).reshape(-1, 1)
     array, own_names = to_matrix(covariates, "the array of covariates")

@@ -10,6 +10,7 @@ from jaxtyping import Shaped
 
 from bagwise.bags import Bags, BagStream
 from bagwise.tables.files import is_path, open_table, read_file
+from bagwise.tables.frames import name_list
 from bagwise.tables.read_report import ReadReport
 from bagwise.tables.reading import read_table
 from bagwise.tables.roles import Roles
@@ -45,15 +46,15 @@ def read_bags(
     Parameters
     ----------
     source : path or data frame
-        One row per point: Parquet (a file or a folder), CSV, pandas, polars or pyarrow.
+        One row per point: Parquet or CSV (a file or a folder), pandas, polars or pyarrow.
     labels : path or data frame, optional
         One row per bag.
     schema : Schema, optional
         As learnt in training: the same columns, categories and medians. To predict, use
         ``schema.without_label()``.
     **roles
-        Without a schema: bag, features, covariates, weights, label, one_hot and missing, as in
-        :meth:`bagwise.Bags.from_frame`.
+        Without a schema: bag, features, covariates, weights, label, one_hot, missing, na_values,
+        sep, decimal and thousands, as in :meth:`bagwise.Bags.from_csv`.
 
     Examples
     --------
@@ -68,7 +69,8 @@ def read_bags(
     if is_path(source):
         reading = read_file(source, plan, labels=labels)
     else:
-        labels = open_table(labels, ids=plan.bag) if is_path(labels) else labels
+        if is_path(labels):
+            labels = open_table(labels, ids=name_list(plan.bag), cells=plan.cells)
         reading = read_table(source, plan, labels=labels)
     return TableBags(Bags(**reading.parts()), reading.labels, reading.schema, reading.report)
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Self, Unpack, overload
 
 import numpy as np
 from jaxtyping import Shaped
 
-from bagwise.bag_arrays import n_axes, one_per_bag, one_row_per_bag, stack_weights
+from bagwise.bag_arrays import n_axes, named_arrays, one_per_bag, one_row_per_bag, stack_weights
 from bagwise.exceptions import InvalidBagsError
-from bagwise.grouping import group_rows, id_array, no_bags
+from bagwise.grouping import CountedIds, check_distinct, group_rows, id_array, no_bags
+from bagwise.per_bag import in_bag_order, same_rows
 from bagwise.stacked import StackedBags, sizes_to_offsets
 from bagwise.stream import StreamedBags
 from bagwise.tables.files import read_file
 from bagwise.tables.frames import is_frame, to_matrix
 from bagwise.tables.reading import Reading, read_table
-from bagwise.tables.roles import Roles, TableRoles
+from bagwise.tables.roles import FileRoles, Roles, TableRoles
 from bagwise.tables.scanning import scan
-from bagwise.validation import check_offsets, real_array
+from bagwise.validation import real_array
 
 
 class Bags(StackedBags):
@@ -67,11 +68,13 @@ class Bags(StackedBags):
 
         Parameters
         ----------
-        arrays : iterable of array-like (N_i, n_features)
-        ids : array-like (n_bags,), optional
-            By default 0, 1, 2, ...
-        weights : iterable of array-like (N_i,), optional
+        arrays : iterable of array-like (N_i, n_features), or dict of them by id
+        ids : array-like (n_bags,), all different, optional
+            By default the keys of the dict, the index of a pandas Series of arrays, or else
+            0, 1, 2, ..., which only count.
+        weights : iterable of array-like (N_i,), or dict of them by id, optional
         covariates : array-like (n_bags, n_covariates), optional
+            Of a pandas frame the index may hold the ids, in any order: see :meth:`align`.
         feature_names, covariate_names : sequence of str, optional
 
         Examples
@@ -79,17 +82,15 @@ class Bags(StackedBags):
         >>> Bags.from_list([np.zeros((2, 3)), np.ones((4, 3))], covariates=[[1.0], [2.0]]).sizes
         array([2, 4])
         """
-        arrays = list(arrays)
-        if not arrays:
-            raise no_bags()
-        ids = np.arange(len(arrays)) if ids is None else id_array(ids)
-        check_offsets(np.arange(len(arrays) + 1), ids)  # as many ids as bags, before they are used
+        arrays, ids = named_arrays(arrays, ids)
         parts, names = one_per_bag(arrays, ids)
+        if weights is not None:
+            weights = list(in_bag_order(weights, ids, "weights", InvalidBagsError))
         return cls(
             points=np.concatenate(parts),
             offsets=sizes_to_offsets([len(part) for part in parts]),
             ids=ids,
-            weights=None if weights is None else stack_weights(list(weights), parts, ids),
+            weights=None if weights is None else stack_weights(weights, parts, ids),
             covariates=covariates,
             feature_names=names if feature_names is None else feature_names,
             covariate_names=covariate_names,
@@ -114,12 +115,14 @@ class Bags(StackedBags):
                 "Use Bags.from_list for one 2-D array per bag, Bags.from_groups for (X, groups).",
             )
         n_bags, size, n_features = array.shape
+        ids = CountedIds.of(n_bags) if ids is None else id_array(ids)
+        check_distinct(ids)
         if options.get("weights") is not None:
             options["weights"] = np.asarray(options["weights"]).reshape(-1)
         return cls(
             points=array.reshape(n_bags * size, n_features),
             offsets=np.arange(n_bags + 1) * size,
-            ids=np.arange(n_bags) if ids is None else ids,
+            ids=ids,
             **options,
         )
 
@@ -146,6 +149,9 @@ class Bags(StackedBags):
         weights : array-like (n_points,), optional
         covariates : array-like, optional
             (n_bags, n_covariates), or (n_points, n_covariates) if constant within each bag.
+
+        What of these is of pandas must have the same index, where it says anything.
+
         feature_names, covariate_names : sequence of str, optional
 
         Examples
@@ -153,6 +159,7 @@ class Bags(StackedBags):
         >>> list(Bags.from_groups([[1], [2], [3]], ["b", "a", "b"]))
         [array([[1.], [3.]]), array([[2.]])]
         """
+        same_rows({"X": X, "groups": groups} | ({} if weights is None else {"weights": weights}))
         points, names = to_matrix(X, "X")
         grouping = group_rows(groups)
         n_rows = int(grouping.offsets[-1])
@@ -165,7 +172,7 @@ class Bags(StackedBags):
         if weights is not None and np.shape(weights) == (n_rows,):
             weights = grouping.sort(np.asarray(weights))
         if covariates is not None:
-            covariates, covariate_names = one_row_per_bag(covariates, covariate_names, grouping)
+            covariates, covariate_names = one_row_per_bag(covariates, covariate_names, grouping, X)
         return cls(
             points=grouping.sort(points),
             offsets=grouping.offsets,
@@ -197,6 +204,9 @@ class Bags(StackedBags):
         labels: Any = None,
         one_hot: Any = (),
         missing: str = "error",
+        na_values: Any = (),
+        decimal: str = ".",
+        thousands: str | None = None,
     ) -> Any:
         """Make bags from a data frame with one row per point; with ``label``, also the labels.
 
@@ -207,8 +217,10 @@ class Bags(StackedBags):
             Column with the bag of each row, of any type; rows may come in any order. Several
             columns make a composite id: the ids of the bags are then tuples.
         features : sequence of str, optional
-            Columns of the points; by default every numeric column without another role, and those
-            in ``one_hot``. (So name the label column, or it becomes a feature.)
+            Columns of the points; by default every column of numbers without another role (truth
+            values and text or objects that are all numbers too), and those in ``one_hot``. (So
+            name the label column, or it becomes a feature.) A warning names what is left out and
+            why; a column of text of which most cells are numbers is refused.
         covariates : sequence of str
             Columns that are constant within each bag.
         weights : str, optional
@@ -224,6 +236,11 @@ class Bags(StackedBags):
         missing : {"error", "drop", "impute"}
             Missing values (NaN or null): an error, or rows left out, or medians put in their
             place, with a warning that counts them. Without a label, a row is left out in both.
+        na_values : str, number, sequence of them, or dict of column and values
+            What else stands for a missing value, in all columns but the bag's, or in some:
+            ``[-999, "n.d."]``, ``{"age": 99}``.
+        decimal, thousands : str, optional
+            The marks in numbers that are text, as in ``"1.234,5"``.
 
         Examples
         --------
@@ -233,18 +250,27 @@ class Bags(StackedBags):
         >>> bags.feature_names, bags.sizes, y
         (('x',), array([2, 1]), array([0, 1]))
         """
-        roles = Roles(bag, features, covariates, weights, label, one_hot, missing)
+        roles = Roles(
+            bag,
+            features,
+            covariates,
+            weights,
+            label,
+            one_hot,
+            missing,
+            na_values,
+            decimal=decimal,
+            thousands=thousands,
+        )
         return cls._from_reading(read_table(frame, roles, labels=labels))
 
     @overload
     @classmethod
-    def from_parquet(
-        cls, path: Any, *, label: None = None, **roles: Unpack[TableRoles]
-    ) -> Self: ...
+    def from_parquet(cls, path: Any, *, label: None = None, **roles: Unpack[FileRoles]) -> Self: ...
     @overload
     @classmethod
     def from_parquet(
-        cls, path: Any, *, label: str, **roles: Unpack[TableRoles]
+        cls, path: Any, *, label: str, **roles: Unpack[FileRoles]
     ) -> tuple[Self, Shaped[np.ndarray, " n_bags"]]: ...
     @classmethod
     def from_parquet(
@@ -252,7 +278,8 @@ class Bags(StackedBags):
     ) -> Any:
         """Make bags from a Parquet file, or a folder of them; with ``label``, also the labels.
 
-        The options are those of :meth:`from_frame`. ``labels`` may be a file too, Parquet or CSV.
+        The options are those of :meth:`from_frame`. ``labels`` may be a file too, Parquet or CSV
+        (for which there is ``sep``, see :meth:`from_csv`).
 
         Examples
         --------
@@ -269,21 +296,31 @@ class Bags(StackedBags):
 
     @overload
     @classmethod
-    def from_csv(cls, path: Any, *, label: None = None, **roles: Unpack[TableRoles]) -> Self: ...
+    def from_csv(cls, path: Any, *, label: None = None, **roles: Unpack[FileRoles]) -> Self: ...
     @overload
     @classmethod
     def from_csv(
-        cls, path: Any, *, label: str, **roles: Unpack[TableRoles]
+        cls, path: Any, *, label: str, **roles: Unpack[FileRoles]
     ) -> tuple[Self, Shaped[np.ndarray, " n_bags"]]: ...
     @classmethod
     def from_csv(
         cls, path: Any, *, label: str | None = None, labels: Any = None, **roles: Any
     ) -> Any:
-        """Make bags from a CSV file, plain or gzipped (``.gz``); with ``label``, also the labels.
+        r"""Make bags from a CSV file, plain or gzipped (``.gz``); with ``label``, also the labels.
 
-        The options are those of :meth:`from_frame`. ``labels`` may be a file too, Parquet or CSV.
-        Fields are separated by commas, in ``.tsv`` files by tabs. An empty field is a missing
-        value; so are NA, NaN and null among numbers. Ids such as 007 stay text.
+        Or from a folder of CSV files that have the same columns. The options are those of
+        :meth:`from_frame`, and they hold for ``labels`` too, which may be a file, Parquet or CSV.
+        Fields are separated by commas, in ``.tsv`` files by tabs, or by ``sep``. An empty field is
+        a missing value; so are NA, NaN and null among numbers, and ``na_values``. Ids such as 007
+        stay text.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "points.csv")
+        >>> _ = path.write_text("bag;x\na;1,5\nb;1.234,5\n")
+        >>> Bags.from_csv(path, bag="bag", sep=";", decimal=",", thousands=".").points.tolist()
+        [[1.5], [1234.5]]
         """
         plan = Roles(label=label, **roles)
         return cls._from_reading(read_file(path, plan, labels=labels, kind="csv"))
@@ -291,12 +328,12 @@ class Bags(StackedBags):
     @overload
     @classmethod
     def scan_parquet(
-        cls, path: Any, *, label: None = None, progress: bool = True, **roles: Unpack[TableRoles]
+        cls, path: Any, *, label: None = None, progress: bool = True, **roles: Unpack[FileRoles]
     ) -> BagStream: ...
     @overload
     @classmethod
     def scan_parquet(
-        cls, path: Any, *, label: str, progress: bool = True, **roles: Unpack[TableRoles]
+        cls, path: Any, *, label: str, progress: bool = True, **roles: Unpack[FileRoles]
     ) -> tuple[BagStream, Shaped[np.ndarray, " n_bags"]]: ...
     @classmethod
     def scan_parquet(
@@ -353,7 +390,8 @@ def as_bags(X: Any) -> Bags:
 
     Parameters
     ----------
-    X : Bags, list of 2-D arrays, 3-D array, object array of 2-D arrays, or tuple (X, groups)
+    X : Bags, list of 2-D arrays, dict of them by id, 3-D array, object array of 2-D arrays, or
+        tuple (X, groups)
 
     Examples
     --------
@@ -366,14 +404,14 @@ def as_bags(X: Any) -> Bags:
         return X
     if isinstance(X, tuple) and len(X) == 2 and n_axes(X[0]) == 2 and n_axes(X[1]) == 1:
         return Bags.from_groups(*X)
-    if isinstance(X, list | tuple) or (n_axes(X) == 1 and X.dtype == object):
+    if isinstance(X, list | tuple | Mapping) or (n_axes(X) == 1 and X.dtype == object):
         return Bags.from_list(X)
     if n_axes(X) == 3:
         return Bags.from_array(X)
     frame = is_frame(X)
     raise InvalidBagsError.because(
         f"got a {type(X).__name__}" + (f" with shape {X.shape}" if hasattr(X, "shape") else ""),
-        "Bags, a list of 2-D arrays, a 3-D array or a tuple (X, groups)",
+        "Bags, a list of 2-D arrays (or a dict of them), a 3-D array or a tuple (X, groups)",
         'Use Bags.from_frame(frame, bag="...") for a data frame with a column of bag ids.'
         if frame
         else "Pass (X, groups) with the bag of each row, or a list with one 2-D array per bag.",

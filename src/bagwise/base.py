@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags import Bags, BagStream, as_bags
 from bagwise.embedding import BagStats, summarise, summarise_stream
+from bagwise.exceptions import BagwiseWarning
 from bagwise.explanation import Directions, Explanation, Witness, one_bag
 from bagwise.features import Features, FourierFeatures, LandmarkFeatures
 from bagwise.grouping import show
@@ -26,9 +28,11 @@ from bagwise.landmarks import (
     median_bandwidth,
     sample_points,
 )
-from bagwise.matching import check_covariates_match, check_features_match
+from bagwise.matching import check_covariates_match, check_features_match, check_labels
 from bagwise.mixture import MixturePrediction
 from bagwise.parameters import flag, generator, positive, wrong
+from bagwise.per_bag import numbers_per_bag
+from bagwise.pointwise import tags_of_bags
 from bagwise.prediction import Prediction, VarianceParts
 from bagwise.progress import Progress, wanted
 from bagwise.scaling import Scaling
@@ -37,6 +41,10 @@ from bagwise.threads import one_thread
 
 # Multiples of the median heuristic that bandwidth_scale="auto" chooses from.
 AUTO_SCALES = (0.5, 1.0, 2.0, 4.0)
+
+# Standard deviations of the labels beyond which a prediction is an extrapolation: some ten times
+# the range of labels spread evenly.
+FAR = 30.0
 
 # Parameters that decide the features; what differs only in others can share them.
 FEATURE_PARAMETERS = (
@@ -79,6 +87,8 @@ class BagEstimator(BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to bags X (anything that :func:`bagwise.as_bags` takes) and labels y (n_bags,).
 
+        Labels are in the order of the bags, or have their ids: as a dict, or in a pandas index that
+        holds them. :func:`bagwise.per_bag.in_bag_order` has the rule.
         ``sample_weight`` (n_bags,) weighs each bag's term in the loss or log likelihood, relative
         to the average bag.
         """
@@ -243,6 +253,9 @@ class BagEstimator(BaseEstimator):
         function = Witness(self.features_, slope, float(slope @ response.center))
         return function, directions, response.level, response.gamma
 
+    def __sklearn_tags__(self) -> Any:
+        return tags_of_bags(super().__sklearn_tags__())
+
     def _check_bags(self, X: Any) -> Bags:
         bags = as_bags(X)
         check_features_match(self._feature_names, self.n_features_in_, bags)
@@ -269,6 +282,13 @@ class BagRegressor(RegressorMixin, BagEstimator):
         prediction = self.predict_dist(X)
         return (prediction.mean, prediction.std) if return_std else prediction.mean
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R² of the predicted labels; y and sample_weight are as in ``fit``."""
+        bags = as_bags(X)
+        if sample_weight is not None:
+            sample_weight = numbers_per_bag(sample_weight, bags.ids, "sample weights")
+        return super().score(bags, check_labels(y, bags), sample_weight)
+
     def predict_stats(self, stats: BagStats, bags: Bags) -> Prediction:
         """Predict bags whose statistics are there already."""
         return self._prediction(self._moments(stats, bags), stats.sizes, bags)
@@ -278,6 +298,7 @@ class BagRegressor(RegressorMixin, BagEstimator):
     ) -> Prediction:
         """Bring moments to the units of the label."""
         unit, mean = self.label_scale_, self.label_center_ + self.label_scale_ * moments.mean
+        _warn_if_far(np.atleast_2d(moments.mean).mean(axis=0), bags)
         if isinstance(moments, DrawMoments):
             return MixturePrediction(
                 mean,
@@ -294,6 +315,20 @@ class BagRegressor(RegressorMixin, BagEstimator):
             noise=moments.noise * unit**2,
         )
         return Prediction(mean, parts, sizes=sizes, size_curve=curve, ids=bags.ids)
+
+
+def _warn_if_far(mean: Float64[np.ndarray, " n"], bags: Bags) -> None:
+    """Say so if predictions, labels standardised, lie where no label of the training bags lay."""
+    far = np.flatnonzero(np.abs(mean) > FAR)
+    if len(far):
+        warnings.warn(
+            f"{len(far)} of {len(mean)} predictions lie more than {FAR:.0f} standard deviations of "
+            f"the training labels from their mean, the first for bag {show(bags.ids[far[0]])}: "
+            "these bags are unlike those of the training, and the predictions extrapolations. "
+            "Check their points and covariates.",
+            BagwiseWarning,
+            stacklevel=2,
+        )
 
 
 def bandwidths(

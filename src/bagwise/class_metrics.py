@@ -6,20 +6,41 @@ in `bagwise.metrics`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, runtime_checkable
+from functools import wraps
+from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int64
-from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
 from bagwise.class_prediction import check_class_labels
 from bagwise.exceptions import BagwiseError
+from bagwise.levels import LEVEL
+from bagwise.per_bag import PerBag
 from bagwise.size_groups import equal_shares, text_table
 
-# Probability of the intervals of a `Reliability` table.
-LEVEL = 0.95
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def of_prediction(metric: Callable[P, R]) -> Callable[P, R]:
+    """Let a metric say what to do when it is called with a model, as scikit-learn does."""
+
+    @wraps(metric)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        if args and hasattr(args[0], "fit"):
+            name = metric.__name__
+            raise BagwiseError.because(
+                f"the metric {name} was given a {type(args[0]).__name__}",
+                "a prediction and labels",
+                f"Give {name}(model.predict_dist(bags), y); as scoring= of scikit-learn give "
+                f"bagwise.scorers.make_scorer(bagwise.metrics.{name}).",
+            )
+        return metric(*args, **kwargs)
+
+    return checked
 
 
 @runtime_checkable
@@ -36,12 +57,13 @@ class ClassPredictive(Protocol):
         """Probability of the second class, (n,)."""
         ...
 
-    def log_prob(self, y: ArrayLike) -> np.ndarray:
+    def log_prob(self, y: PerBag) -> np.ndarray:
         """Log probability of the labels ``y``, (n,)."""
         ...
 
 
-def log_loss(prediction: ClassPredictive, y: ArrayLike) -> float:
+@of_prediction
+def log_loss(prediction: ClassPredictive, y: PerBag) -> float:
     """Mean negative log probability of the labels: -mean_i log P(y_i), in nats.
 
     A model that knows only that the classes are as frequent has log 2 = 0.693.
@@ -49,7 +71,8 @@ def log_loss(prediction: ClassPredictive, y: ArrayLike) -> float:
     return float(-np.mean(prediction.log_prob(y)))
 
 
-def brier(prediction: ClassPredictive, y: ArrayLike) -> float:
+@of_prediction
+def brier(prediction: ClassPredictive, y: PerBag) -> float:
     """Mean squared error of the probability p of the second class, in [0, 1].
 
     mean_i (p_i - 1[y_i = classes[1]])^2
@@ -62,12 +85,13 @@ def brier(prediction: ClassPredictive, y: ArrayLike) -> float:
     return float(np.mean(class_scores(prediction, y)["brier"]))
 
 
-def accuracy(prediction: ClassPredictive, y: ArrayLike) -> float:
+@of_prediction
+def accuracy(prediction: ClassPredictive, y: PerBag) -> float:
     """Share of bags whose most probable class is their label; higher is better."""
     return float(np.mean(class_scores(prediction, y)["accuracy"]))
 
 
-def class_scores(prediction: ClassPredictive, y: ArrayLike) -> dict[str, np.ndarray]:
+def class_scores(prediction: ClassPredictive, y: PerBag) -> dict[str, np.ndarray]:
     """Scores of each bag, arrays (n,): log_loss, brier, accuracy, calibration.
 
     The last is 1[y_i = classes[1]] - p_i, whose mean is near zero when calibrated.
@@ -138,9 +162,10 @@ class Reliability:
         return str(self)
 
 
+@of_prediction
 def reliability(
     prediction: ClassPredictive,
-    y: ArrayLike,
+    y: PerBag,
     n_bins: int = 10,
     *,
     strategy: str = "quantile",
@@ -216,5 +241,6 @@ def _binomial_interval(hits: np.ndarray, bags: np.ndarray) -> tuple[np.ndarray, 
     return lower, upper
 
 
-def _labels(prediction: ClassPredictive, y: ArrayLike) -> np.ndarray:
-    return check_class_labels(y, prediction.classes, len(prediction.probability))
+def _labels(prediction: ClassPredictive, y: PerBag) -> np.ndarray:
+    ids = getattr(prediction, "ids", None)
+    return check_class_labels(y, prediction.classes, len(prediction.probability), ids)

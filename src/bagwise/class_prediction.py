@@ -14,7 +14,10 @@ from numpy.typing import ArrayLike
 
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
 from bagwise.grouping import show
+from bagwise.levels import LEVEL
 from bagwise.mixture import MixturePrediction
+from bagwise.per_bag import PerBag, array_per_bag
+from bagwise.prediction import Prediction
 from bagwise.variance_parts import VarianceParts
 
 # The least positive number: a probability below it is no longer told from zero, whose log is not
@@ -62,7 +65,7 @@ class ClassPrediction:
     """
 
     def __init__(self, latent: MixturePrediction, likelihood: Link, classes: ArrayLike) -> None:
-        self._latent = latent
+        self._latent: Any = latent
         self._likelihood = likelihood
         self._classes = _checked_classes(classes)
         noise = latent.parts.noise.max(initial=0.0)
@@ -99,7 +102,7 @@ class ClassPrediction:
         return self._classes[(self.probability >= 0.5).astype(np.intp)]
 
     @property
-    def latent(self) -> MixturePrediction:
+    def latent(self) -> Prediction:
         """Distribution of the latent values."""
         return self._latent
 
@@ -118,15 +121,15 @@ class ClassPrediction:
         """Bag ids (n,), if known."""
         return self._latent.ids
 
-    def log_prob(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Log probability of the labels ``y`` (n,); at least -745, the log of the least float."""
-        second = check_class_labels(y, self._classes, len(self)).astype(np.intp)
+        second = check_class_labels(y, self._classes, len(self), self.ids).astype(np.intp)
         rows = np.arange(len(self))
         p, other = self._proba[rows, second], self._proba[rows, 1 - second]
         # The log of a probability that is nearly 1 is told by the other, which is not rounded.
         return np.where(p > 0.5, np.log1p(-np.minimum(other, 0.5)), np.log(np.maximum(p, LEAST)))
 
-    def interval(self, level: float = 0.95) -> Float[np.ndarray, "n 2"]:
+    def interval(self, level: float = LEVEL) -> Float[np.ndarray, "n 2"]:
         """Central interval of the probability that would be stated if nothing were unknown.
 
         link(q_i), q_i = quantiles (1 -+ level)/2 of the latent value of bag i
@@ -154,7 +157,7 @@ class ClassPrediction:
         """
         return ClassPrediction(self._latent.at_size(n_points), self._likelihood, self._classes)
 
-    def to_dict(self, level: float = 0.95) -> dict[str, np.ndarray]:
+    def to_dict(self, level: float = LEVEL) -> dict[str, np.ndarray]:
         """Columns of a table, one entry per bag.
 
         id, size (if known), predicted, probability, lower, upper, and the standard deviations
@@ -185,8 +188,12 @@ class ClassPrediction:
         )
 
 
-def check_class_labels(y: ArrayLike, classes: np.ndarray, n_bags: int) -> Bool[np.ndarray, " n"]:
+def check_class_labels(
+    y: Any, classes: np.ndarray, n_bags: int, ids: Any = None
+) -> Bool[np.ndarray, " n"]:
     """Whether each label of ``y`` (n_bags,) is the second of the two ``classes`` (2,).
+
+    Labels with ids, such as a pandas Series, go by id: see `bagwise.per_bag.in_bag_order`.
 
     Examples
     --------
@@ -198,7 +205,7 @@ def check_class_labels(y: ArrayLike, classes: np.ndarray, n_bags: int) -> Bool[n
     bagwise.exceptions.InvalidLabelsError: y is '?' at row 1; expected 'no' or 'yes', the classes of
     the fit. Drop the bags of other classes, and give labels of the type used in fit.
     """
-    labels = np.asarray(y)
+    labels = array_per_bag(y, ids)
     if labels.shape != (n_bags,):
         raise InvalidLabelsError.because(
             f"y has shape {labels.shape}",

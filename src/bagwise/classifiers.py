@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float64
 from sklearn.base import ClassifierMixin
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, as_bags
 from bagwise.base import BagEstimator, Embedding
 from bagwise.class_prediction import ClassPrediction
 from bagwise.embedding import BagStats
@@ -26,6 +26,7 @@ from bagwise.inference.settings import NUTS
 from bagwise.kernels import Kernel
 from bagwise.likelihoods import ClassLikelihood, Logistic, Probit
 from bagwise.mixture import MixturePrediction
+from bagwise.per_bag import array_per_bag, numbers_per_bag
 from bagwise.posterior_model import PosteriorModel
 from bagwise.shrinkage import OneBasis
 from bagwise.shrinkage_model import COVARIANCE_FLOOR, ShrinkageModel
@@ -56,6 +57,18 @@ class BagClassifier(ClassifierMixin, BagEstimator):
     def predict_proba(self, X: Any) -> Float64[np.ndarray, "n 2"]:
         """Return the probability of each class, in the order of ``classes_``."""
         return self.predict_dist(X).proba
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of bags whose class is predicted; y and sample_weight as in ``fit``."""
+        bags = as_bags(X)
+        if sample_weight is not None:
+            sample_weight = numbers_per_bag(sample_weight, bags.ids, "sample weights")
+        return super().score(bags, array_per_bag(y, bags.ids), sample_weight)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
 
     def predict_stats(self, stats: BagStats, bags: Bags) -> ClassPrediction:
         """Predict bags whose statistics are there already."""

@@ -28,6 +28,12 @@ class InvalidLabelsError(BagwiseError):
     """The labels cannot be used with these bags."""
 
 
+class UnknownBagError(BagwiseError, KeyError):
+    """No bag has this id."""
+
+    __str__ = Exception.__str__  # a KeyError would show the sentence in quotes
+
+
 class SavedModelError(BagwiseError):
     """A model cannot be saved as asked, or a file is no model that can be loaded."""
 

@@ -35,6 +35,23 @@ def _is_missing(value: Any) -> bool:
     return type(value).__name__ in MISSING_TYPES or (isinstance(value, float) and value != value)
 
 
+class CountedIds(np.ndarray):
+    """Ids that nobody gave: they number the bags as they were made, and name none of them.
+
+    Parts of such an array are of this class too, so that it is still known of some of the bags.
+
+    Examples
+    --------
+    >>> CountedIds.of(3)[1:]
+    CountedIds([1, 2])
+    """
+
+    @classmethod
+    def of(cls, n_bags: int) -> CountedIds:
+        """Return 0, 1, 2, ..."""
+        return np.arange(n_bags, dtype=np.int64).view(cls)
+
+
 def id_array(values: Any) -> Shaped[np.ndarray, " n"]:
     """Return ids of one hashable type as a 1-D array.
 
@@ -50,7 +67,19 @@ def id_array(values: Any) -> Shaped[np.ndarray, " n"]:
     bagwise.exceptions.InvalidBagsError: bag ids mix types: position 0 is int (1) but position 1 is
     str ('b'); expected ids of one type. Convert them all, for example with [str(i) for i in ids].
     """
-    return plain(_checked_ids(values))
+    return values if isinstance(values, CountedIds) else plain(_checked_ids(values))
+
+
+def check_distinct(ids: Shaped[np.ndarray, " n"]) -> None:
+    """Raise if two bags have the same id."""
+    first: dict[Any, int] = {}
+    for position, bag in enumerate(ids.tolist()):
+        if first.setdefault(bag, position) != position:
+            raise InvalidBagsError.because(
+                f"two bags have the id {bag!r}: positions {first[bag]} and {position}",
+                "an id of its own for every bag",
+                "Rename one; if their points are one bag, use Bags.from_groups(X, groups).",
+            )
 
 
 def plain(array: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
@@ -62,10 +91,23 @@ def plain(array: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
     array(['a', 'b'], dtype='<U1')
     """
     if array.dtype.kind == "O" and len(array) and _kind(type(array[0])) in (int, float, str, bool):
-        converted = np.array(array.tolist())
-        array = converted if converted.dtype.kind in "iufUb" else array  # huge integers stay
+        array = _plain_objects(array)
     small_integer = array.dtype.kind in "iu" and array.dtype != np.uint64
     return array.astype(np.int64, copy=False) if small_integer else array
+
+
+def _plain_objects(array: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
+    """Return numbers or strings in NumPy's dtype, but integers beyond 64 bits as they are."""
+    if {_kind(kind) for kind in set(map(type, array))} == {int}:
+        # NumPy makes floats of integers that int64 has no room for, and two ids may become one.
+        for dtype in (np.int64, np.uint64):
+            try:
+                return array.astype(dtype) if array.min() >= np.iinfo(dtype).min else array
+            except OverflowError:
+                continue
+        return array
+    converted = np.array(array.tolist())
+    return converted if converted.dtype.kind in "iufUb" else array
 
 
 def _checked_ids(values: Any) -> Shaped[np.ndarray, " n"]:

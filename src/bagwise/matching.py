@@ -10,11 +10,14 @@ from jaxtyping import Float64
 from bagwise.bags import Bags
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 from bagwise.grouping import show
+from bagwise.per_bag import array_per_bag, numbers_per_bag
 from bagwise.validation import LARGEST, Names, is_usable, unusable
 
 
 def check_labels(y: Any, bags: Bags) -> Float64[np.ndarray, " n_bags"]:
     """Return labels as float64 (n_bags,): real, finite, one per bag; a column (n_bags, 1) will do.
+
+    They go by id where they have one: see :func:`bagwise.per_bag.in_bag_order`.
 
     Examples
     --------
@@ -27,14 +30,7 @@ def check_labels(y: Any, bags: Bags) -> Float64[np.ndarray, " n_bags"]:
     bagwise.exceptions.InvalidLabelsError: the label of bag 'b' (position 1) is nan; expected a
     finite number. Drop the bags without a label: keep = np.isfinite(y); bags[keep], y[keep].
     """
-    labels = _one_per_bag(np.asarray(y), bags)
-    if labels.dtype.kind not in "fiub":
-        raise InvalidLabelsError.because(
-            f"the labels have dtype {labels.dtype}",
-            "real numbers",
-            "Convert them with y.astype(float).",
-        )
-    labels = labels.astype(np.float64)
+    labels = _one_per_bag(numbers_per_bag(y, bags.ids), bags)
     bad = np.flatnonzero(~is_usable(labels))
     if len(bad):
         place = f"the label of bag {show(bags.ids[bad[0]])} (position {bad[0]})"
@@ -58,7 +54,7 @@ def check_classes(y: Any, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
     >>> check_classes(["no", "yes", "no"], bags)
     (array(['no', 'yes'], dtype='<U3'), array([False,  True, False]))
     """
-    labels = _one_per_bag(_as_given(y), bags)
+    labels = _one_per_bag(array_per_bag(y, bags.ids), bags)
     if labels.dtype.kind == "c" or labels.dtype.names is not None:
         raise InvalidLabelsError.because(
             f"the labels have dtype {labels.dtype}",
@@ -97,22 +93,6 @@ def check_classes(y: Any, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
             f"there are {len(classes)} classes: {shown}{dots}", "two", remedy
         )
     return classes, labels == classes[1]
-
-
-def _as_given(y: Any) -> np.ndarray:
-    """Return labels as an array, but make no strings of what else is among strings.
-
-    Examples
-    --------
-    >>> _as_given(["a", np.nan])
-    array(['a', nan], dtype=object)
-    """
-    labels = np.asarray(y)
-    if labels.dtype.kind in "US" and not isinstance(y, np.ndarray):
-        given = np.asarray(y, dtype=object)
-        if not all(isinstance(label, str | bytes) for label in given.flat):
-            return given
-    return labels
 
 
 def _is_missing(label: Any) -> bool:
@@ -187,8 +167,9 @@ def _check_columns(what: str, fitted: tuple[Names, int], given: tuple[Names, int
 
 
 def _raise_names(what: str, fitted: tuple[str, ...], names: tuple[str, ...]) -> None:
-    lacking = [name for name in fitted if name not in names]
-    extra = [name for name in names if name not in fitted]
+    known, there = set(fitted), set(names)
+    lacking = [name for name in fitted if name not in there]
+    extra = [name for name in names if name not in known]
     if lacking or extra:
         raise InvalidBagsError.because(
             f"the {what} names differ from those in fit: missing {lacking}, unexpected {extra}",

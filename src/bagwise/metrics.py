@@ -1,6 +1,7 @@
 """Scores of predictive distributions against labels, overall and by bag size.
 
-Each function takes the prediction first, then the labels ``y`` (n,). Anything with the methods of
+Each function takes the prediction first, then the labels ``y`` (n,), in the order of the bags or
+with their ids (see `bagwise.per_bag.in_bag_order`). Anything with the methods of
 `Predictive` will do, or for `log_loss`, `brier`, `accuracy` and `reliability`, which are about
 classes, of `ClassPredictive`. Lower is better, except for `coverage` (near its level), `pit` (near
 uniform) and `accuracy`.
@@ -14,7 +15,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from bagwise.class_metrics import (
     ClassPredictive,
@@ -23,11 +23,14 @@ from bagwise.class_metrics import (
     brier,
     class_scores,
     log_loss,
+    of_prediction,
     reliability,
 )
 from bagwise.exceptions import BagwiseError
-from bagwise.prediction import check_level, check_targets
-from bagwise.size_groups import size_groups, text_table
+from bagwise.levels import LEVEL, check_level
+from bagwise.per_bag import PerBag
+from bagwise.prediction import check_targets
+from bagwise.size_groups import size_groups, sizes_of, text_table
 
 __all__ = [
     "ClassPredictive",
@@ -57,39 +60,43 @@ class Predictive(Protocol):
         """Means (n,)."""
         ...
 
-    def log_prob(self, y: ArrayLike) -> np.ndarray:
+    def log_prob(self, y: PerBag) -> np.ndarray:
         """Log density at ``y``, (n,)."""
         ...
 
-    def cdf(self, y: ArrayLike) -> np.ndarray:
+    def cdf(self, y: PerBag) -> np.ndarray:
         """P(label <= y), (n,)."""
         ...
 
-    def crps(self, y: ArrayLike) -> np.ndarray:
+    def crps(self, y: PerBag) -> np.ndarray:
         """Continuous ranked probability score at ``y``, (n,)."""
         ...
 
-    def interval(self, level: float = 0.95) -> np.ndarray:
+    def interval(self, level: float = LEVEL) -> np.ndarray:
         """Central interval, (n, 2)."""
         ...
 
 
-def mse(prediction: Predictive, y: ArrayLike) -> float:
+@of_prediction
+def mse(prediction: Predictive, y: PerBag) -> float:
     """Mean squared error of the predictive means: mean_i (y_i - mean_i)^2."""
     return float(np.mean((_labels(prediction, y) - prediction.mean) ** 2))
 
 
-def rmse(prediction: Predictive, y: ArrayLike) -> float:
+@of_prediction
+def rmse(prediction: Predictive, y: PerBag) -> float:
     """Root of the mean squared error, in the units of the label."""
     return float(np.sqrt(mse(prediction, y)))
 
 
-def nll(prediction: Predictive, y: ArrayLike) -> float:
+@of_prediction
+def nll(prediction: Predictive, y: PerBag) -> float:
     """Mean negative log predictive density: -mean_i log p(y_i)."""
     return float(-np.mean(prediction.log_prob(_labels(prediction, y))))
 
 
-def crps(prediction: Predictive, y: ArrayLike) -> float:
+@of_prediction
+def crps(prediction: Predictive, y: PerBag) -> float:
     """Mean continuous ranked probability score, in the units of the label.
 
     mean_i of the integral of (F_i(t) - 1[t >= y_i])^2 dt
@@ -103,20 +110,23 @@ def crps(prediction: Predictive, y: ArrayLike) -> float:
     return float(np.mean(prediction.crps(_labels(prediction, y))))
 
 
-def coverage(prediction: Predictive, y: ArrayLike, level: float = 0.95) -> float:
+@of_prediction
+def coverage(prediction: Predictive, y: PerBag, level: float = LEVEL) -> float:
     """Share of labels inside their central interval; near ``level`` when calibrated."""
     y = _labels(prediction, y)
     lower, upper = prediction.interval(level).T
     return float(np.mean((lower <= y) & (y <= upper)))
 
 
-def mean_width(prediction: Predictive, level: float = 0.95) -> float:
+@of_prediction
+def mean_width(prediction: Predictive, level: float = LEVEL) -> float:
     """Mean width of the central intervals: narrower is sharper, at equal coverage."""
     lower, upper = prediction.interval(level).T
     return float(np.mean(upper - lower))
 
 
-def pit(prediction: Predictive, y: ArrayLike) -> Float[np.ndarray, " n"]:
+@of_prediction
+def pit(prediction: Predictive, y: PerBag) -> Float[np.ndarray, " n"]:
     """Probability integral transform F_i(y_i), (n,); uniform on (0, 1) when calibrated."""
     return np.asarray(prediction.cdf(_labels(prediction, y)))
 
@@ -153,13 +163,14 @@ class Scores:
         return str(self)
 
 
+@of_prediction
 def evaluate(
     prediction: Predictive | ClassPredictive,
-    y: ArrayLike,
+    y: PerBag,
     *,
-    sizes: ArrayLike | None = None,
+    sizes: PerBag | None = None,
     edges: Sequence[float] | None = None,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> Scores:
     """Score a prediction overall and by bag size.
 
@@ -188,15 +199,15 @@ def evaluate(
         columns = class_scores(prediction, y)
     else:
         columns = _bag_scores(prediction, y, level)
-    n_bags = np.size(y)
+    n_bags = len(next(iter(columns.values())))
     if n_bags == 0:
         raise BagwiseError.because("y is empty", "at least one bag", "Check how they were chosen.")
-    sizes = getattr(prediction, "sizes", None) if sizes is None else sizes
-    groups = [("all", np.ones(n_bags, dtype=bool)), *size_groups(sizes, edges, n_bags)]
+    by_size = size_groups(sizes_of(prediction, sizes), edges, n_bags)
+    groups = [("all", np.ones(n_bags, dtype=bool)), *by_size]
     return Scores([_row(label, mask, columns) for label, mask in groups], level)
 
 
-def _bag_scores(prediction: Predictive, y: ArrayLike, level: float) -> dict[str, np.ndarray]:
+def _bag_scores(prediction: Predictive, y: PerBag, level: float) -> dict[str, np.ndarray]:
     y = _labels(prediction, y)
     lower, upper = prediction.interval(level).T
     return {
@@ -217,5 +228,5 @@ def _row(label: str, mask: np.ndarray, columns: dict[str, np.ndarray]) -> dict[s
     return row
 
 
-def _labels(prediction: Predictive, y: ArrayLike) -> np.ndarray:
-    return check_targets(y, len(prediction.mean))
+def _labels(prediction: Predictive, y: PerBag) -> np.ndarray:
+    return check_targets(y, len(prediction.mean), getattr(prediction, "ids", None))

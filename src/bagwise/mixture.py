@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from bagwise.exceptions import BagwiseError
+from bagwise.per_bag import PerBag
 from bagwise.prediction import (
     FARTHEST,
     LOG_TWO_PI,
@@ -150,17 +151,17 @@ class MixturePrediction(Prediction):
         """Means and variances of the Gaussians."""
         return self._means, self._bag + self._noise[:, None]
 
-    def cdf(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def cdf(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """P(label <= y): mean_s Phi((y - mean_s) / std_s); ``y`` is a number or (n,)."""
-        y = np.broadcast_to(check_targets(y, len(self), scalar=True), (len(self),))
+        y = np.broadcast_to(check_targets(y, len(self), self._ids, scalar=True), (len(self),))
         values = np.empty(len(self))
         for rows, means, std in self._blocks():
             values[rows] = ndtr(_standardise(y[rows], means, std)).mean(axis=1)
         return values
 
-    def log_prob(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Log density at ``y`` (n,): log mean_s N(y; mean_s, var_s)."""
-        y = check_targets(y, len(self))
+        y = check_targets(y, len(self), self._ids)
         if not self._noise.all():
             self._require_density(self._bag[self._noise == 0].min(axis=0), " in a draw")
         values = np.empty(len(self))
@@ -186,7 +187,7 @@ class MixturePrediction(Prediction):
                 )
         return values.reshape(len(self), *q.shape)
 
-    def crps(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def crps(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Continuous ranked probability score at ``y`` (n,), to 1e-9 of the std or better.
 
         integral of (F(t) - 1[t >= y])^2 dt = E|X - y| - E|X - X'| / 2,  X, X' ~ F independent
@@ -198,7 +199,7 @@ class MixturePrediction(Prediction):
         Grimit et al. (2006), The continuous ranked probability score for circular variables and
         its application to mesoscale forecast ensemble verification.
         """
-        y = check_targets(y, len(self))
+        y = check_targets(y, len(self), self._ids)
         values = np.empty(len(self))
         for rows, means, std in self._blocks():
             error = np.abs(y[rows, None] - means)

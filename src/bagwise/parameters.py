@@ -9,7 +9,6 @@ import numpy as np
 from bagwise.exceptions import BagwiseError
 from bagwise.validation import is_positive, random_generator
 
-
 # Parameters within these bounds can be squared, and multiplied with the data, without overflow.
 LEAST, MOST = 1e-100, 1e100
 
@@ -42,7 +41,9 @@ def number_or(name: str, value: Any, *words: str) -> float | None:
 def wrong(name: str, value: Any, expected: str) -> BagwiseError:
     """Return the error of a parameter that is not what was expected."""
     shown = repr(value) if len(repr(value)) < 80 else f"a {type(value).__name__}"
-    return BagwiseError.because(f"{name} is {shown}", expected, f"Set it with set_params({name}=...).")
+    return BagwiseError.because(
+        f"{name} is {shown}", expected, f"Set it with set_params({name}=...)."
+    )
 
 
 def flag(name: str, value: Any) -> bool:

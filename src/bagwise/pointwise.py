@@ -1,4 +1,8 @@
-"""PointwiseTransformer: a scikit-learn transformer of points, applied to bags of points."""
+"""PointwiseTransformer: a scikit-learn transformer of points, applied to bags of points.
+
+scikit-learn turns whatever it transforms into one array, so its own ``make_pipeline`` cannot hand
+bags through a scaler; the one here puts a ``PointwiseTransformer`` around it.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,14 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.pipeline import Pipeline
+from sklearn.pipeline import make_pipeline as sklearn_pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from bagwise.bags import Bags, as_bags
+from bagwise.exceptions import BagwiseError
 from bagwise.matching import check_features_match
 
 
@@ -53,6 +62,12 @@ class PointwiseTransformer(TransformerMixin, BaseEstimator):
         """
         bags = as_bags(X)
         transformer = clone(self.transformer)
+        if get_tags(transformer).target_tags.required:
+            raise BagwiseError.because(
+                f"{type(transformer).__name__} needs a label for every row",
+                "a transformer of points, which have no labels: there is one per bag",
+                "Choose one that needs none, such as PCA.",
+            )
         weights = {} if bags.weights is None else _weight_argument(transformer, bags)
         self.transformer_ = transformer.fit(bags.points, **weights)
         self.n_features_in_ = bags.n_features
@@ -78,8 +93,69 @@ class PointwiseTransformer(TransformerMixin, BaseEstimator):
         names = self.transformer_.get_feature_names_out(np.array(bags.feature_names, dtype=object))
         return [str(name) for name in names]
 
+    def __sklearn_tags__(self) -> Any:
+        return tags_of_bags(super().__sklearn_tags__())
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "transformer_")
+
+
+class BagPipeline(Pipeline):
+    """A Pipeline whose last step is an estimator of bagwise, with its ``predict_dist``."""
+
+    @available_if(lambda pipeline: hasattr(pipeline.steps[-1][1], "predict_dist"))  # type: ignore[untyped-decorator]
+    def predict_dist(self, X: Any) -> Any:
+        """Return the predictive distribution of the labels of bags X, transformed on the way."""
+        return self.steps[-1][1].predict_dist(before_last(self, X))
+
+    def __sklearn_tags__(self) -> Any:
+        return tags_of_bags(super().__sklearn_tags__())
+
+
+def tags_of_bags(tags: Any) -> Any:
+    """Say of X that it is bags, and no table with a row per sample, so that nobody takes it so."""
+    tags.input_tags.two_d_array = False
+    tags.input_tags.three_d_array = True
+    tags.input_tags.dict = True
+    return tags
+
+
+def before_last(pipeline: Pipeline, X: Any) -> Any:
+    """Return bags as they reach the last step of a fitted Pipeline."""
+    for _, step in pipeline.steps[:-1]:
+        if step is not None and not isinstance(step, str):  # "passthrough"
+            X = step.transform(X)
+    return X
+
+
+def make_pipeline(*steps: Any, memory: Any = None, verbose: bool = False) -> BagPipeline:
+    """Make a Pipeline of bags: scikit-learn's transformers get every point, the model the bags.
+
+    Like ``sklearn.pipeline.make_pipeline``, with a :class:`PointwiseTransformer` around each
+    transformer, unless its tags say that it takes no tables of numbers (``two_d_array`` is False).
+
+    Parameters
+    ----------
+    *steps : transformers, and an estimator of bagwise at the end
+    memory, verbose : as in ``sklearn.pipeline.make_pipeline``
+
+    Examples
+    --------
+    >>> from bagwise import ShrinkageRegressor
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> list(make_pipeline(StandardScaler(), ShrinkageRegressor()).named_steps)
+    ['standardscaler', 'shrinkageregressor']
+    """
+    named = sklearn_pipeline(*steps).steps
+    wrapped = [(name, _of_bags(step)) for name, step in named]
+    return BagPipeline(wrapped, memory=memory, verbose=verbose)
+
+
+def _of_bags(step: Any) -> Any:
+    """Return a step that takes bags: itself, or a transformer of points within one."""
+    if step is None or isinstance(step, str) or not hasattr(step, "transform"):
+        return step
+    return PointwiseTransformer(step) if get_tags(step).input_tags.two_d_array else step
 
 
 def _weight_argument(transformer: Any, bags: Bags) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class PosteriorModel(BagEstimator):
         return shown | {"weight_sd": draws.scales["weight_var"]}
 
     def to_arviz(self) -> Any:
-        """Return the draws as ArviZ's InferenceData (needs ``pip install bagwise[arviz]``)."""
+        """Return the draws as ArviZ's DataTree (needs ``pip install bagwise[arviz]``)."""
         from bagwise.inference.arviz_export import to_arviz
 
         return to_arviz(self.draws_, self.head_.draws.trajectories)

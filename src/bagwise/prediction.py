@@ -17,6 +17,8 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
+from bagwise.levels import LEVEL, check_level
+from bagwise.per_bag import PerBag, numbers_per_bag
 from bagwise.validation import random_generator
 from bagwise.variance_parts import SizeCurve, VarianceParts, brief, reals
 
@@ -80,7 +82,7 @@ class Prediction:
         self._mean.flags.writeable = False
         self._parts = parts
         self._sizes = None if sizes is None else np.asarray(sizes)
-        self._ids = None if ids is None else np.asarray(ids)
+        self._ids = None if ids is None else np.asanyarray(ids)  # counted ones stay so
         self._size_curve = size_curve
         for name, column in (("parts", parts.bag), ("sizes", self._sizes), ("ids", self._ids)):
             if column is not None:
@@ -128,26 +130,26 @@ class Prediction:
             return self._mean + self.std * ndtri(q)
         return self._mean[:, None] + self.std[:, None] * ndtri(q)
 
-    def interval(self, level: float = 0.95) -> Float[np.ndarray, "n 2"]:
+    def interval(self, level: float = LEVEL) -> Float[np.ndarray, "n 2"]:
         """Central interval that holds probability ``level``: columns lower, upper."""
         check_level(level)
         return self.quantile([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
 
-    def cdf(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def cdf(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """P(label <= y) per bag; ``y`` is a number or an array (n,). A step if var is zero."""
-        error, std = check_targets(y, len(self), scalar=True) - self._mean, self.std
+        error, std = check_targets(y, len(self), self._ids, scalar=True) - self._mean, self.std
         step = np.where(error >= 0, np.inf, -np.inf)  # the limit std -> 0
         return ndtr(np.divide(error, std, out=step, where=std > 0))
 
-    def log_prob(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Log density at ``y`` (n,): -(log 2 pi var + (y - mean)^2 / var) / 2."""
-        y = check_targets(y, len(self))
+        y = check_targets(y, len(self), self._ids)
         var = self.var
         self._require_density(var)
         away = np.minimum(np.abs(y - self._mean) / np.sqrt(var), FARTHEST)
         return -0.5 * (LOG_TWO_PI + np.log(var) + away**2)
 
-    def crps(self, y: ArrayLike) -> Float[np.ndarray, " n"]:
+    def crps(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Continuous ranked probability score at ``y`` (n,); |y - mean| when var is zero.
 
         std { t (2 Phi(t) - 1) + 2 phi(t) - 1 / sqrt(pi) },  t = (y - mean) / std
@@ -156,7 +158,7 @@ class Prediction:
         ----------
         Gneiting and Raftery (2007), Strictly Proper Scoring Rules, equation 21.
         """
-        error, std = np.abs(check_targets(y, len(self)) - self._mean), self.std
+        error, std = np.abs(check_targets(y, len(self), self._ids) - self._mean), self.std
         t = np.divide(error, std, out=np.zeros_like(error), where=std > 0)
         t = np.minimum(t, FARTHEST)
         density = np.exp(-0.5 * (t**2 + LOG_TWO_PI))
@@ -187,7 +189,7 @@ class Prediction:
             parts = VarianceParts(curve.variance(sizes), parts.weights, parts.noise)
         return Prediction(self._mean, parts, sizes=sizes, size_curve=curve, ids=self._ids)
 
-    def to_dict(self, level: float = 0.95) -> dict[str, np.ndarray]:
+    def to_dict(self, level: float = LEVEL) -> dict[str, np.ndarray]:
         """Columns: id, size (if known), mean, std, lower, upper, bag_sd, weights_sd, noise_sd."""
         columns = {"id": np.arange(len(self)) if self._ids is None else self._ids}
         if self._sizes is not None:
@@ -233,15 +235,6 @@ class Prediction:
         return f"bag {row}" if self._ids is None else f"bag {self._ids[row]!s} (row {row})"
 
 
-def check_level(level: float) -> None:
-    """Raise unless ``level`` is a probability strictly between 0 and 1."""
-    value = reals(level)
-    if value.ndim or not 0.0 < value < 1.0:
-        raise BagwiseError.because(
-            f"level is {brief(level)}", "a number strictly between 0 and 1", "Give one such as 0.95."
-        )
-
-
 def check_probabilities(q: ArrayLike) -> np.ndarray:
     """``q`` as a float64 array, 0-D or (m,), strictly between 0 and 1."""
     values = reals(q)
@@ -285,9 +278,12 @@ def check_column(column: np.ndarray, name: str, n_bags: int) -> None:
         )
 
 
-def check_targets(y: ArrayLike, n_bags: int, *, scalar: bool = False) -> np.ndarray:
-    """``y`` as a float64 array (n_bags,), or 0-D where ``scalar`` allows; finite."""
-    values = np.asarray(y, dtype=np.float64)
+def check_targets(y: Any, n_bags: int, ids: Any = None, *, scalar: bool = False) -> np.ndarray:
+    """``y`` as a float64 array (n_bags,), or 0-D where ``scalar`` allows; finite.
+
+    Labels with ids, such as a pandas Series, go by id: see `bagwise.per_bag.in_bag_order`.
+    """
+    values = numbers_per_bag(y, ids)
     if values.shape != (n_bags,) and not (scalar and values.ndim == 0):
         raise InvalidLabelsError.because(
             f"y has shape {values.shape}",

@@ -9,6 +9,8 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+from bagwise.terminal import printable
+
 # Whether work that has no parameter for it, such as a fit, shows its progress: not in a library,
 # unless somebody who watches, such as the command line, has said so.
 _WANTED: ContextVar[bool] = ContextVar("bagwise_progress", default=False)
@@ -57,7 +59,7 @@ class Progress:
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, title: str, total: int | None, shown: bool = True) -> None:
-        self._title, self._total, self._shown = title, total, shown
+        self._title, self._total, self._shown = printable(title), total, shown
         self._bar: Any = None
         self._task: Any = None
 
@@ -107,5 +109,6 @@ def _bar() -> Any:
     console = Console(stderr=True)
     if not (console.file.isatty() or console.is_jupyter):
         return None
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    title = TextColumn("{task.description}", markup=False)  # a file may be called a[/b].csv
+    columns = title, BarColumn(), MofNCompleteColumn()
     return RichProgress(*columns, TimeRemainingColumn(), console=console, transient=True)

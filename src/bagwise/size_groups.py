@@ -10,11 +10,19 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from bagwise.exceptions import BagwiseError
+from bagwise.per_bag import numbers_per_bag
 
 # Up to this many distinct bag sizes, each is its own row of a report.
 MAX_EXACT_GROUPS = 6
 # With more, they are cut into this many groups of about as many bags.
 N_SHARES = 5
+
+
+def sizes_of(prediction: Any, sizes: Any) -> ArrayLike | None:
+    """Return sizes in the order of the bags; by default those the prediction carries, if any."""
+    if sizes is None:
+        return getattr(prediction, "sizes", None)
+    return numbers_per_bag(sizes, getattr(prediction, "ids", None), "sizes", BagwiseError)
 
 
 def size_groups(

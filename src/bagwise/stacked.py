@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Self, overload
+from typing import Any, NoReturn, Self, overload
 
 import numpy as np
 from jaxtyping import Float, Float64, Int64, Shaped
 
 from bagwise.exceptions import InvalidBagsError
-from bagwise.grouping import bag_positions, id_array, no_bags, rows_of
+from bagwise.grouping import CountedIds, bag_positions, id_array, no_bags, rows_of
+from bagwise.per_bag import array_per_bag, in_bag_order, positions_by_id
 from bagwise.tables.frames import to_matrix
 from bagwise.validation import (
     Names,
@@ -141,22 +142,54 @@ class StackedBags:
     @overload
     def __getitem__(self, key: Any) -> Self: ...
     def __getitem__(self, key: Any) -> Any:
-        """Return one bag's points for an integer, else the chosen bags.
+        """Return one bag's points for a position or an id, else the chosen bags.
 
-        A slice with step 1 shares the points; a mask, a list of integers or another step copies
-        them. ``bags[key, ...]``, which is how scikit-learn indexes, is the same as ``bags[key]``.
+        Integers are positions, whatever the ids; strings, and tuples if the ids are such, are ids.
+        See :meth:`bag` for ids of any type. A slice with step 1 shares the points; a mask, a list
+        of positions or ids, or another step copies them. ``bags[key, ...]``, which is how
+        scikit-learn indexes, is the same as ``bags[key]``.
         """
         if isinstance(key, tuple):
-            if len(key) != 2 or key[1] is not Ellipsis:
+            if len(key) == 2 and key[1] is Ellipsis:
+                key = key[0]
+            elif self.n_bags and isinstance(self.ids[0], tuple):
+                return self.bag(key)
+            else:
                 raise IndexError("bags have one axis: choose several with a list, bags[[0, 1]]")
-            key = key[0]
+        if isinstance(key, str):
+            return self.bag(key)
         if isinstance(key, int | np.integer) and not isinstance(key, bool):
             bag = bag_positions([key], self.n_bags)[0]
             return self.points[self.offsets[bag] : self.offsets[bag + 1]]
         if isinstance(key, slice) and key.step in (None, 1):
             start, stop, _ = key.indices(self.n_bags)
             return self._between(start, max(start, stop))
+        if np.ndim(key) == 1 and len(key) and all(isinstance(one, str) for one in key):
+            key = positions_by_id(list(key), self.ids)
         return self._take(bag_positions(key, self.n_bags))
+
+    def bag(self, bag_id: Any) -> Float[np.ndarray, "size n_features"]:
+        """Return the points of the bag with this id, of any type.
+
+        Examples
+        --------
+        >>> from bagwise.bags import Bags
+        >>> bags = Bags.from_list([[[1.0]], [[2.0], [3.0]]], ids=[7, 0])
+        >>> bags.bag(7), bags[0]  # by id, by position
+        (array([[1.]]), array([[1.]]))
+        """
+        (position,) = positions_by_id([bag_id], self.ids)
+        return self[position]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        """Refuse: what asks for an array would take a bag for a row of numbers."""
+        raise InvalidBagsError.because(
+            f"{self.n_bags} bags were asked for as one array, with a row of numbers for each",
+            "a tool that hands bags on, such as cross_val_score, GridSearchCV, "
+            "OneVsRestClassifier, VotingRegressor or StackingRegressor",
+            "To scale or project points, use bagwise.pointwise.make_pipeline(StandardScaler(), "
+            "model) or PointwiseTransformer(StandardScaler()); all points are bags.points.",
+        )
 
     def _between(self, start: int, stop: int) -> Self:
         """Bags start to stop, as views."""
@@ -190,6 +223,8 @@ class StackedBags:
     def with_covariates(self, covariates: Any, names: Any = None) -> Self:
         """Return the same bags with these covariates (n_bags, n_covariates) in place of any others.
 
+        A pandas frame or Series whose index holds the ids of the bags goes by id: :meth:`align`.
+
         Examples
         --------
         >>> from bagwise.bags import Bags
@@ -199,6 +234,31 @@ class StackedBags:
         """
         array, names = named_covariates(covariates, names, self.ids)
         return self._like(covariates=array, covariate_names=names)
+
+    def align(self, values: Any) -> np.ndarray:
+        """Return values given one per bag, such as labels, as an array in the order of the bags.
+
+        Whatever takes a value per bag does this by itself: ``fit``, ``score``, ``with_covariates``,
+        the metrics. scikit-learn's own tools do not know of ids, so align before them.
+
+        The rule is that of :func:`bagwise.per_bag.in_bag_order`.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from bagwise.bags import Bags
+        >>> bags = Bags.from_array(np.zeros((2, 3, 1)), ids=["b", "a"])
+        >>> bags.align(pd.Series({"a": 1.0, "b": 2.0}))
+        array([2., 1.])
+        """
+        array = array_per_bag(values, self.ids, "values")
+        if array.shape[:1] != (self.n_bags,):
+            raise InvalidBagsError.because(
+                f"the values have shape {array.shape}",
+                f"one value for each of {self.n_bags} bags",
+                "Give them an index that holds the ids of the bags, or as many as there are bags.",
+            )
+        return array
 
     def with_log_size(self) -> Self:
         """Return the same bags with one covariate more, ``log_size``: the logarithm of N_i.
@@ -247,8 +307,8 @@ class StackedBags:
         --------
         >>> from bagwise.bags import Bags
         >>> bags = Bags.from_array(np.zeros((2, 3, 1)))
-        >>> Bags.concatenate([bags, bags]).ids
-        array([0, 1, 0, 1])
+        >>> Bags.concatenate([bags, bags]).ids.tolist()
+        [0, 1, 0, 1]
         """
         if len(parts) == 0:
             raise no_bags()
@@ -263,7 +323,7 @@ class StackedBags:
         return cls(
             points=np.concatenate([part.points for part in parts]),
             offsets=sizes_to_offsets(sizes),
-            ids=id_array([bag_id for part in parts for bag_id in part.ids]),
+            ids=_all_ids(parts),
             weights=np.concatenate(weights) if weighted else None,
             covariates=np.concatenate(covariates) if covariates else None,
             feature_names=parts[0].feature_names,
@@ -301,6 +361,7 @@ def named_covariates(
                 "Pass covariates=..., or leave out covariate_names.",
             )
         return None, None
+    covariates = in_bag_order(covariates, ids, "covariates", InvalidBagsError)
     if np.ndim(covariates) == 2:
         covariates, own_names = to_matrix(covariates, "the array of covariates")
         names = own_names if names is None else names
@@ -312,6 +373,12 @@ def named_covariates(
 def sizes_to_offsets(sizes: Any) -> Int64[np.ndarray, " n_offsets"]:
     """Return where each bag starts, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _all_ids(parts: Sequence[StackedBags]) -> Shaped[np.ndarray, " n_bags"]:
+    """Return the ids of all parts; they still only count if those of some part do."""
+    ids = id_array([bag_id for part in parts for bag_id in part.ids])
+    return ids.view(CountedIds) if any(isinstance(p.ids, CountedIds) for p in parts) else ids
 
 
 def _check_same_columns(first: StackedBags, other: StackedBags, position: int) -> None:

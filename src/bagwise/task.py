@@ -13,6 +13,7 @@ from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 from bagwise.grouping import show
 from bagwise.inference.effects import FixedEffects
 from bagwise.matching import check_classes, check_labels
+from bagwise.per_bag import array_per_bag
 from bagwise.validation import is_positive
 
 
@@ -146,7 +147,7 @@ def _class_weight(
 def _sample_weight(sample_weight: Any, bags: Bags) -> Float64[np.ndarray, " n"]:
     if sample_weight is None:
         return np.ones(bags.n_bags)
-    weights = np.asarray(sample_weight)
+    weights = array_per_bag(sample_weight, bags.ids, "sample weights")
     if weights.dtype.kind not in "fiub" or weights.shape != (bags.n_bags,):
         raise InvalidLabelsError.because(
             f"sample_weight has shape {weights.shape} and dtype {weights.dtype}",

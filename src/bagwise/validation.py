@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -309,10 +310,10 @@ def check_names(names: Any, count: int, what: str) -> Names:
             "strings",
             f"Convert the {what} names with str().",
         )
-    repeated = [name for i, name in enumerate(names) if name in names[:i]]
-    if repeated:
+    repeated = next((name for name, times in Counter(names).items() if times > 1), None)
+    if repeated is not None:
         raise InvalidBagsError.because(
-            f"the {what} name {repeated[0]!r} appears twice",
+            f"the {what} name {repeated!r} appears twice",
             "a different name for every column",
             "Rename or drop one of the two.",
         )

@@ -72,7 +72,13 @@ def odd_options(trial, n):
         }
         found["ids"] = ids[trial.draw("ids", list(ids)[:4], list(ids)[4:], 0.4)]
     if trial.chance(0.15):
-        names = {"one": "a", "two": ["a", "b"], "equal": ["a", "a"], "numbers": [1, 2], "many": "ab"}
+        names = {
+            "one": "a",
+            "two": ["a", "b"],
+            "equal": ["a", "a"],
+            "numbers": [1, 2],
+            "many": "ab",
+        }
         found["feature_names"] = names[trial.draw("feature names", list(names))]
     return found
 
@@ -93,7 +99,9 @@ def maker(how, given, options, trial):
     try:
         rows = np.concatenate(given) if given else np.zeros((0, 2))
     except (ValueError, TypeError):
-        rows = [row for array in given for row in (array if hasattr(array, "__iter__") else [array])]
+        rows = [
+            row for array in given for row in (array if hasattr(array, "__iter__") else [array])
+        ]
     if options["weights"]:
         options["weights"] = np.concatenate([np.ravel(own) for own in options["weights"]])
     return lambda: Bags.from_groups(rows, groups, **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from bagwise.progress import Progress
 
 # The rest is imported where it is used: nobody should wait for it who only wants to see the help.
 if TYPE_CHECKING:
+    from bagwise.tables.cells import Cells
     from bagwise.tables.roles import Roles
     from bagwise.tables.schema import Schema
 
@@ -29,12 +30,14 @@ class TableData:
     ----------
     bags : Bags or StreamedBags;  labels : (n_bags,) or None
     schema : to read other files in the same way;  source : name of the file
+    notes : what was left out or filled in, or looks wrong
     """
 
     bags: Any
     labels: Any
     schema: Schema
     source: str
+    notes: list[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +56,12 @@ def roles_of(
     weights: str | None,
     one_hot: list[str] | None,
     missing: str,
+    written: dict[str, Any],
 ) -> Roles:
-    """Return what the line says of the columns of a table, in the order of the options."""
+    """Return what the line says of the columns of a table, in the order of the options.
+
+    ``written`` is how its cells are written, see :func:`written_as`.
+    """
     from bagwise.tables.roles import Roles
 
     return Roles(
@@ -65,7 +72,22 @@ def roles_of(
         weights=weights,
         one_hot=names(one_hot),
         missing=missing,
+        **written,
     )
+
+
+def written_as(
+    sep: str | None, decimal: str | None, thousands: str | None, na: list[str] | None
+) -> dict[str, Any]:
+    """Return what the line says of how cells are written, and only that.
+
+    Examples
+    --------
+    >>> written_as(";", None, None, ["-999"])
+    {'sep': ';', 'na_values': ['-999']}
+    """
+    given = {"sep": sep, "decimal": decimal, "thousands": thousands, "na_values": na}
+    return {name: value for name, value in given.items() if value}
 
 
 def read_training(
@@ -76,11 +98,22 @@ def read_training(
 
 
 def read_like(
-    saved: SavedFit, points: Path, *, labels: Path | None, stream: bool | None, labelled: bool
+    saved: SavedFit,
+    points: Path,
+    *,
+    labels: Path | None,
+    stream: bool | None,
+    labelled: bool,
+    written: dict[str, Any],
 ) -> TableData:
-    """Read bags as those were that a model was fitted to, with or without their labels."""
+    """Read bags as those were that a model was fitted to, with or without their labels.
+
+    Marks (sep, decimal, thousands) are those of training unless the line names any of them, which
+    then stand for all; codes of missing values those of training unless the line names others.
+    """
     schema = saved.schema if labelled else saved.schema.without_label()
-    if labelled and schema.label not in _all_columns(points, labels):
+    schema = replace(schema, cells=_cells_of(schema.cells, written, (points, labels)))
+    if labelled and schema.label not in _all_columns(points, labels, schema.cells):
         raise BagwiseError.because(
             f"there is no label column {'' if schema.label is None else repr(schema.label)} in "
             f"{points if labels is None else f'{points} or {labels}'}",
@@ -91,10 +124,31 @@ def read_like(
     return _read(points, schema, labels, stream)
 
 
-def _all_columns(points: Path, labels: Path | None) -> list[str]:
+def _cells_of(trained: Cells, written: dict[str, Any], files: tuple[Path | None, ...]) -> Cells:
+    """Return how the cells of new files are written."""
+    from bagwise.tables.cells import Cells
+    from bagwise.tables.files import existing, is_csv
+
+    given = Cells.of(**written)
+    codes = given.na_values or trained.na_values
+    if any(name in written for name in ("sep", "decimal", "thousands")):
+        return replace(given, na_values=codes)
+    marks = {
+        k: v for k, v in trained.to_dict().items() if k != "na_values" and v not in (None, ".")
+    }
+    if marks and any(is_csv(existing(file)) for file in files if file is not None):
+        shown = ", ".join(f"{name} {mark!r}" for name, mark in marks.items())
+        say(
+            f"note: CSV is read as in training ({shown}); --sep, --decimal or --thousands change it"
+        )
+    return replace(trained, na_values=codes)
+
+
+def _all_columns(points: Path, labels: Path | None, cells: Cells) -> list[str]:
     from bagwise.tables.files import table_columns
 
-    return table_columns(points) + ([] if labels is None else table_columns(labels))
+    files = [points] if labels is None else [points, labels]
+    return [name for file in files for name in table_columns(file, cells=cells)]
 
 
 def open_model(path: Path, bag: list[str] | None = None, label: str | None = None) -> SavedFit:
@@ -121,22 +175,27 @@ def _read(
     from bagwise.bag_tables import read_bags, scan_bags
     from bagwise.tables.schema import Schema
 
-    how = {"schema": plan} if isinstance(plan, Schema) else vars(plan)
+    how = {"schema": plan} if isinstance(plan, Schema) else _given(plan)
     if stream or (stream is None and _is_large(points, plan)):
         table = scan_bags(points, labels=labels, **how)
     else:
         with Progress(f"reading {points.name}", None):
             table = read_bags(points, labels=labels, **how)
-    for line in table.report.lines():
+    notes = table.report.lines()
+    for line in notes:
         say(f"note: {line}")
-    return TableData(table.bags, table.labels, table.schema, points.name)
+    return TableData(table.bags, table.labels, table.schema, points.name, notes)
+
+
+def _given(roles: Roles) -> dict[str, Any]:
+    return {item.name: getattr(roles, item.name) for item in fields(roles)}
 
 
 def _is_large(points: Path, plan: Roles | Schema) -> bool:
     """Whether a file is Parquet of more numbers than are well kept in memory."""
-    from bagwise.tables.files import kind_of, parquet_dataset
+    from bagwise.tables.files import existing, kind_of, parquet_dataset
 
-    if not points.exists() or kind_of(points) != "parquet":
+    if kind_of(existing(points)) != "parquet":
         return False
     dataset = parquet_dataset(points)
     used = plan.features if plan.features is not None else dataset.schema.names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,23 +10,33 @@ import numpy as np
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.output import write_table
+from bagwise.cli.data import SavedFit, read_like, read_training
+from bagwise.cli.evaluate import score_lines
+from bagwise.cli.models import ModelName, estimator
+from bagwise.cli.output import Output, check_output_folder
 from bagwise.cli.shell import answer, answer_json, command
+from bagwise.cli.tables import write_table
 
 # Races, by order, from which on they are kept back to be predicted.
 FIRST_NEW = 1500
 
+FILES = ("train.parquet", "new.parquet", "answers.csv")
+BAG, LABEL = "race", "actual_margin"
+COVARIATES = ("president", "senate", "governor", "house")
+
+ROLES = f"--bag {BAG} --label {LABEL} --covariates {','.join(COVARIATES)}"
 NEXT = (
-    "bagwise fit {folder}/train.parquet --bag race --label actual_margin --out margin.bagwise",
-    "bagwise predict margin.bagwise {folder}/new.parquet --out predictions.csv",
+    f"bagwise fit {{folder}}/train.parquet {ROLES} --out margin.bagwise",
     "bagwise evaluate margin.bagwise {folder}/new.parquet --labels {folder}/answers.csv",
-    "bagwise report {folder}/train.parquet --bag race --label actual_margin --out report.html",
+    "bagwise predict margin.bagwise {folder}/new.parquet --out predictions.csv",
+    f"bagwise report {{folder}}/train.parquet {ROLES} --out report.html",
 )
 
 
 @command
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("polls"),
+    force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Write election polls as files to try it on.
@@ -34,36 +45,47 @@ def demo(
     the margin on election day.
     """
     from bagwise.datasets import load_polls
-    from bagwise.metrics import evaluate
-    from bagwise.regressors import ShrinkageRegressor
 
+    check_output_folder(out, FILES, force=force)
     polls = load_polls()
     out.mkdir(parents=True, exist_ok=True)
     train, new = polls.bags[:FIRST_NEW], polls.bags[FIRST_NEW:]
     y, answers = polls.labels[:FIRST_NEW], polls.labels[FIRST_NEW:]
-    write_table(_rows(train, y), out / "train.parquet")
-    write_table(_rows(new, None), out / "new.parquet")
-    write_table({"race": new.ids, "actual_margin": answers}, out / "answers.csv")
-    scores = evaluate(
-        ShrinkageRegressor().fit(train, y).predict_dist(new), answers, edges=(1, 2, 3, 6, 11)
-    )
-    average = polls.average[FIRST_NEW:]
-    plain = float(np.sqrt(np.mean((average - answers) ** 2)))
+    tables = _rows(train, y), _rows(new, None), {BAG: new.ids, LABEL: answers}
+    for name, table in zip(FILES, tables, strict=True):
+        write_table(table, Output(out / name, force))
+    scores = _scores(out)
+    plain = float(np.sqrt(np.mean((polls.average[FIRST_NEW:] - answers) ** 2)))
     if json:
         answer_json({"out": str(out), "rows": scores.rows, "rmse_of_plain_average": plain})
         return
     answer(f"{polls.attribution}\n")
     answer(f"{train.n_bags:,} races to learn from, {new.n_bags} to predict, by number of polls:\n")
-    answer(str(scores))
+    for line in score_lines(scores):
+        answer(line)
     answer(f"\nThe plain average of the polls has rmse {plain:.3f}. The files are in {out}; try\n")
     for line in NEXT:
-        answer("  " + line.format(folder=out))
+        answer("  " + line.format(folder=shlex.quote(str(out))))
+
+
+def _scores(folder: Path) -> Any:
+    """Do what the first two of the next commands do, with the files that were written."""
+    from bagwise.metrics import evaluate
+    from bagwise.tables.roles import Roles
+
+    train, new, answers = (folder / name for name in FILES)
+    roles = Roles(bag=[BAG], label=LABEL, covariates=list(COVARIATES))
+    data = read_training(train, roles, labels=None, stream=None)
+    model = estimator(ModelName.SHRINKAGE, classes=False, settings=[], seed=0)
+    saved = SavedFit(model.fit(data.bags, data.labels), data.schema)
+    held_out = read_like(saved, new, labels=answers, stream=None, labelled=True, written={})
+    return evaluate(saved.model.predict_dist(held_out.bags), held_out.labels)
 
 
 def _rows(bags: Any, labels: np.ndarray | None) -> dict[str, np.ndarray]:
     """Return a row per point: bag, features, covariates and perhaps the label."""
-    columns = {"race": np.repeat(bags.ids, bags.sizes)}
+    columns = {BAG: np.repeat(bags.ids, bags.sizes)}
     columns |= dict(zip(bags.feature_names, bags.points.T, strict=True))
     for name, values in zip(bags.covariate_names, bags.covariates.T, strict=True):
         columns[name] = np.repeat(values, bags.sizes)
-    return columns if labels is None else columns | {"actual_margin": np.repeat(labels, bags.sizes)}
+    return columns if labels is None else columns | {LABEL: np.repeat(labels, bags.sizes)}

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
 from bagwise.cli import options
-from bagwise.cli.data import open_model, read_like
+from bagwise.cli.data import open_model, read_like, written_as
 from bagwise.cli.options import names
+from bagwise.cli.output import check_outputs
 from bagwise.cli.shell import answer, answer_json, command
+from bagwise.cli.tables import table_output, write_table
+from bagwise.levels import LEVEL
 
 
 @command
 def evaluate(
     model: options.Model,
     points: options.Points,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where to write the scores, as a table: .csv, .csv.gz, .tsv, .parquet or .json; "
+            "- is standard output."
+        ),
+    ] = None,
+    form: options.TableFormat = None,
     labels: options.Labels = None,
     bag: options.ModelBag = None,
+    sep: options.Sep = None,
+    decimal: options.Decimal = None,
+    thousands: options.Thousands = None,
+    na: options.NaValues = None,
     label: options.ModelLabel = None,
-    level: options.Level = 0.95,
+    level: options.Level = LEVEL,
     stream: options.Stream = None,
+    force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Score a saved model on bags with known labels.
@@ -25,12 +46,26 @@ def evaluate(
     """
     from bagwise.metrics import evaluate as score
 
+    table = table_output(out, form, force=force)
+    check_outputs([table] if table else [], inputs=[model, points, labels], json=json)
     saved = open_model(model, names(bag), label)
-    data = read_like(saved, points, labels=labels, stream=stream, labelled=True)
+    written = written_as(sep, decimal, thousands, na)
+    data = read_like(saved, points, labels=labels, stream=stream, labelled=True, written=written)
     scores = score(saved.model.predict_dist(data.bags), data.labels, level=level)
+    if table is not None:
+        columns = {name: [row[name] for row in scores.rows] for name in scores.overall}
+        write_table(columns, table, form)
     if json:
         answer_json({"level": level, "rows": scores.rows})
-        return
-    answer(str(scores))
+    elif table is None or not table.is_stdout:
+        for line in score_lines(scores):
+            answer(line)
+
+
+def score_lines(scores: Any) -> list[str]:
+    """Return a table of scores for whoever reads it, with what it says of intervals."""
+    found = str(scores).splitlines()
     if "coverage" in scores.overall:
-        answer(f"coverage: share of labels inside their {level:.0%} interval; width: of it")
+        level = f"{100 * scores.level:g} %"
+        found.append(f"coverage: share of labels inside their {level} interval; width: of it")
+    return found

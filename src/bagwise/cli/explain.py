@@ -9,11 +9,13 @@ import numpy as np
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.data import open_model, read_like
+from bagwise.cli.data import open_model, read_like, written_as
 from bagwise.cli.options import names
-from bagwise.cli.output import check_folder
-from bagwise.cli.shell import answer, answer_json, command
+from bagwise.cli.output import STDOUT, Output, check_outputs
+from bagwise.cli.shell import answer, answer_json, command, say
+from bagwise.cli.tables import table_output, write_explanation
 from bagwise.exceptions import BagwiseError
+from bagwise.terminal import printable
 
 
 @command
@@ -26,9 +28,26 @@ def explain(
     ],
     labels: options.Labels = None,
     bag: options.ModelBag = None,
-    picture: Annotated[
-        Path | None, typer.Option(help="Draw the contributions: .png, .svg or .pdf.")
+    sep: options.Sep = None,
+    decimal: options.Decimal = None,
+    thousands: options.Thousands = None,
+    na: options.NaValues = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where to write what each point adds, as a table (all the numbers if it ends in "
+            ".json): .csv, .csv.gz, .tsv, .parquet or .json; - is standard output."
+        ),
     ] = None,
+    form: options.TableFormat = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            help="Draw the contributions: .png, .svg or .pdf; - is a PNG on standard output."
+        ),
+    ] = None,
+    safe_csv: options.SafeCsv = False,
+    force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Say what pushes a prediction up or down.
@@ -36,20 +55,29 @@ def explain(
     Which points and columns of a bag do so, and by how much. Contributions
     add up to the difference from the prediction of the average bag.
     """
-    if picture is not None:
-        check_folder(picture)
+    table = table_output(out, form, force=force)
+    drawing = None if picture is None else _drawing(picture, force)
+    outputs = [output for output in (table, drawing) if output is not None]
+    check_outputs(outputs, inputs=[model, points, labels], json=json)
     saved = open_model(model, names(bag))
-    data = read_like(saved, points, labels=labels, stream=False, labelled=False)
+    written = written_as(sep, decimal, thousands, na)
+    data = read_like(saved, points, labels=labels, stream=False, labelled=False, written=written)
     position = find_bag(data.bags.ids, wanted)
     one = data.bags[position : position + 1]
     explanation = saved.model.explain(one)
+    if table is not None:
+        write_explanation(explanation, table, form, safe=safe_csv)
+    if drawing is not None:
+        _draw(explanation, drawing)
     if json:
         answer_json(explanation.to_dict())
-    else:
-        for line in explanation.lines():
-            answer(line)
-    if picture is not None:
-        _draw(explanation, picture)
+        return
+    told = say if any(output.is_stdout for output in outputs) else answer
+    for line in explanation.lines():
+        told(printable(line))
+    for output in outputs:
+        if not output.is_stdout:
+            told(f"written: {output.path}")
 
 
 def find_bag(ids: np.ndarray, wanted: str) -> int:
@@ -77,23 +105,31 @@ def _written(bag: Any) -> str:
     return ",".join(map(str, bag)) if isinstance(bag, tuple) else str(bag)
 
 
-def _draw(explanation: Any, picture: Path) -> None:
+def _drawing(picture: Path, force: bool) -> Output:
+    """Return where the picture goes, after a look at the ending of its name."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    if picture != STDOUT and _kind(picture) not in FigureCanvasBase.filetypes:
+        raise BagwiseError.because(
+            f"--picture is {picture.name!r}", "a name that ends in .png, .svg or .pdf", "Rename it."
+        )
+    return Output(picture, force, option="--picture", text=False)
+
+
+def _kind(picture: Path) -> str:
+    return "png" if picture == STDOUT else picture.suffix.lstrip(".").lower()
+
+
+def _draw(explanation: Any, drawing: Output) -> None:
     import matplotlib
 
     matplotlib.use("Agg")  # no screen is needed
     import matplotlib.pyplot as plt
 
     from bagwise import plots
-    from bagwise.atomic import replacing
 
     drawn = plots.contributions(explanation)
     figure = getattr(drawn, "figure", drawn)
-    suffix = picture.suffix.lstrip(".").lower()
-    if suffix not in figure.canvas.get_supported_filetypes():
-        raise BagwiseError.because(
-            f"--picture is {picture.name!r}", "a name that ends in .png, .svg or .pdf", "Rename it."
-        )
-    with replacing(picture) as part:
-        figure.savefig(part, format=suffix, dpi=150)
+    with drawing.opened() as file:
+        figure.savefig(file, format=_kind(drawing.path), dpi=150)
     plt.close(figure)
-    answer(f"drawn: {picture}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,9 +11,9 @@ import numpy as np
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.data import TableData, read_training, roles_of
+from bagwise.cli.data import TableData, read_training, roles_of, written_as
 from bagwise.cli.models import ModelName, are_classes, estimator
-from bagwise.cli.output import check_folder
+from bagwise.cli.output import MODEL, Output, check_outputs
 from bagwise.cli.shell import answer, answer_json, command, say
 
 
@@ -21,7 +22,10 @@ def fit(
     points: options.Points,
     bag: options.BagColumn,
     label: options.LabelColumn,
-    out: Annotated[Path, typer.Option(help="Where to save the model.", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Option(help="Where to save the model; - is standard output.", show_default=False),
+    ],
     model: Annotated[ModelName, typer.Option(help="Which model.")] = ModelName.SHRINKAGE,
     labels: options.Labels = None,
     features: options.FeatureColumns = None,
@@ -29,6 +33,10 @@ def fit(
     weights: options.WeightColumn = None,
     one_hot: options.OneHot = None,
     missing: options.MissingValues = options.Missing.ERROR,
+    sep: options.Sep = None,
+    decimal: options.Decimal = None,
+    thousands: options.Thousands = None,
+    na: options.NaValues = None,
     task: options.TaskOption = options.Task.AUTO,
     settings: Annotated[
         list[str] | None,
@@ -44,14 +52,17 @@ def fit(
     ] = False,
     stream: options.Stream = None,
     seed: options.Seed = 0,
+    force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Fit a model to points in a file, and save it.
 
     bagwise fit points.parquet --bag person --label age --out age.bagwise
     """
-    check_folder(out)
-    roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value)
+    saved = Output(out, force, MODEL, text=False)
+    check_outputs([saved], inputs=[points, labels], json=json)
+    written = written_as(sep, decimal, thousands, na)
+    roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value, written)
     data = read_training(points, roles, labels=labels, stream=False if tune else stream)
     classes = are_classes(data.labels, task.value)
     if classes and task == options.Task.AUTO and data.labels.dtype.kind in "fiu":
@@ -61,10 +72,12 @@ def fit(
     fitted = _tuned(unfitted, data) if tune else unfitted.fit(data.bags, data.labels)
     summary = training_summary(data, time.perf_counter() - start)
 
-    from bagwise.persistence import save
+    from bagwise.persistence import to_bytes
 
-    save(fitted, out, schema=data.schema.to_dict(), summary=summary)
-    _report(fitted, summary, out, json)
+    model_file = to_bytes(fitted, schema=data.schema.to_dict(), summary=summary)
+    with saved.opened() as file:
+        file.write(model_file)
+    _report(fitted, summary, saved, json)
 
 
 def _tuned(unfitted: Any, data: TableData) -> Any:
@@ -99,14 +112,17 @@ def training_summary(data: TableData, seconds: float) -> dict[str, Any]:
     return summary | {"classes": dict(zip(map(str, classes), counts.tolist(), strict=True))}
 
 
-def _report(fitted: Any, summary: dict[str, Any], out: Path, json: bool) -> None:
-    facts = {"model": type(fitted).__name__, "out": str(out)} | summary
+def _report(fitted: Any, summary: dict[str, Any], out: Output, json: bool) -> None:
+    facts = {"model": type(fitted).__name__, "out": str(out.path)} | summary
     if json:
         answer_json(facts)
         return
-    answer(
+    told = say if out.is_stdout else answer
+    told(
         f"{facts['model']} fitted to {summary['bags']:,} bags of {summary['smallest_bag']:,} to "
         f"{summary['largest_bag']:,} points ({summary['points']:,} in all) in "
         f"{summary['seconds']:.1f} s"
     )
-    answer(f"saved as {out}: try bagwise predict {out} NEW_POINTS --out predictions.csv")
+    if not out.is_stdout:
+        name = shlex.quote(str(out.path))
+        answer(f"saved as {out.path}: try bagwise predict {name} NEW_POINTS --out predictions.csv")

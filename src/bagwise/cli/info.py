@@ -10,10 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from bagwise.cli import options
+from bagwise.cli.data import written_as
 from bagwise.cli.shell import answer, answer_json, command
+from bagwise.terminal import printable
 
 PACKAGES = ("bagwise", "numpy", "scipy", "scikit-learn", "jax", "numpyro", "pyarrow", "matplotlib")
-TABLES = (".parquet", ".csv", ".csv.gz", ".tsv")
+TABLES = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
 
 @command
@@ -21,6 +23,8 @@ def info(
     path: Annotated[
         Path | None, typer.Argument(help="A saved model, or a file of points.", show_default=False)
     ] = None,
+    sep: options.Sep = None,
+    decimal: options.Decimal = None,
     json: options.Json = False,
 ) -> None:
     """Say what is in a saved model or a table.
@@ -30,14 +34,14 @@ def info(
     if path is None:
         facts = _versions()
     elif path.is_dir() or path.name.lower().endswith(TABLES):
-        facts = _table(path)
+        facts = _table(path, written_as(sep, decimal, None, None))
     else:
         facts = _model(path)
     if json:
         answer_json(facts)
         return
     for line in lines(facts):
-        answer(line)
+        answer(printable(line))  # a column may have a line break in its name
 
 
 def lines(facts: dict[str, Any], indent: str = "") -> list[str]:
@@ -70,14 +74,15 @@ def _versions() -> dict[str, Any]:
     return found | {"python": platform.python_version(), "system": platform.platform()}
 
 
-def _table(path: Path) -> dict[str, Any]:
-    from bagwise.tables.files import kind_of, open_table, parquet_dataset
+def _table(path: Path, written: dict[str, Any]) -> dict[str, Any]:
+    from bagwise.tables.cells import Cells
+    from bagwise.tables.files import existing, kind_of, open_table, parquet_dataset
 
-    if kind_of(path) == "parquet":
+    if kind_of(existing(path)) == "parquet":
         table = parquet_dataset(path)  # of which only the footers are read
         rows = table.count_rows()
     else:
-        table = open_table(path)
+        table = open_table(path, cells=Cells.of(**written))
         rows = table.num_rows
     columns = {field.name: str(field.type) for field in table.schema}
     return {"rows": int(rows), "columns": columns}

@@ -36,6 +36,16 @@ class Missing(StrEnum):
     IMPUTE = "impute"
 
 
+class Format(StrEnum):
+    """How a table is written."""
+
+    CSV = "csv"
+    CSV_GZ = "csv.gz"
+    TSV = "tsv"
+    PARQUET = "parquet"
+    JSON = "json"
+
+
 class Task(StrEnum):
     """What the labels are."""
 
@@ -47,7 +57,7 @@ class Task(StrEnum):
 Points = Annotated[
     Path,
     typer.Argument(
-        help="A row per point: Parquet (file or folder), .csv, .csv.gz or .tsv.",
+        help="A row per point: Parquet, .csv, .csv.gz or .tsv, or a folder of such files.",
         show_default=False,
     ),
 ]
@@ -112,6 +122,30 @@ MissingValues = Annotated[
         "--missing", help="Refuse missing values, drop their rows, or put the median in place."
     ),
 ]
+Sep = Annotated[
+    str | None,
+    typer.Option(
+        help="Between the fields of CSV files, such as ';' or tab; default: as the name ends.",
+        show_default=False,
+    ),
+]
+Decimal = Annotated[
+    str | None,
+    typer.Option(help="Decimal mark of numbers, if it is not a point.", show_default=False),
+]
+Thousands = Annotated[
+    str | None,
+    typer.Option(help="Mark between thousands, as in 1,234.5; default: none.", show_default=False),
+]
+NaValues = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--na",
+        help="What stands for a missing value besides empty cells, NA and null, such as -999; may "
+        "repeat.",
+        show_default=False,
+    ),
+]
 TaskOption = Annotated[
     Task,
     typer.Option(
@@ -140,6 +174,32 @@ ModelLabel = Annotated[
 ]
 Level = Annotated[
     float, typer.Option(min=0.01, max=0.999, help="Probability that an interval holds.")
+]
+TableFormat = Annotated[
+    Format | None,
+    typer.Option(
+        "--format",
+        help="How the table is written; default: as --out ends, and csv for --out -.",
+        show_default=False,
+    ),
+]
+SafeCsv = Annotated[
+    bool,
+    typer.Option(
+        "--safe-csv",
+        help="Put an apostrophe before text in CSV and TSV that a spreadsheet would take for a "
+        "formula: ids, classes and column names that begin with = + - @, a tab or a line break. "
+        "Numbers stay as they are.",
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Replace a file that is there. Without it only a saved model takes the place of a "
+        "saved model, and a page of bagwise that of such a page; a file that the command reads is "
+        "never written over.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for a program to read.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]

@@ -1,101 +1,203 @@
-"""Output: columns to a file, by its ending, which is whole or not there."""
+"""Output: where answers go, a file that is whole or not there, or standard output.
+
+Nothing is lost: see :func:`check_outputs`, which every command asks before it begins to work.
+"""
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
-from collections.abc import Mapping
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO, NamedTuple
 
-import numpy as np
-
-from bagwise.atomic import replacing
-from bagwise.cli.shell import plain
+from bagwise.atomic import replaceable, replacing
+from bagwise.cli.shell import WrongLine, answer_bytes, written
 from bagwise.exceptions import BagwiseError
 
-ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet", ".json")
+STDOUT = Path("-")
+
+# What is read if it lies in a folder of points.
+TABLES = (".parquet", ".pq", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 
-def check_ending(path: Path) -> str:
-    """Return the ending by which a table is written, before any work is done for it."""
-    for ending in sorted(ENDINGS, key=len, reverse=True):
-        if path.name.lower().endswith(ending):
-            return ending
-    raise BagwiseError.because(
-        f"--out is {path.name!r}", f"a name that ends in {', '.join(ENDINGS)}", "Add an ending."
-    )
+class Kind(NamedTuple):
+    """Files that know they are ours: a new one may take the place of an old one."""
+
+    name: str
+    ours: Callable[[str], bool]
 
 
-def check_folder(path: Path) -> None:
-    """Raise unless a file could be made there, before any work is done for it."""
-    if path.is_dir():
-        raise BagwiseError.because(
-            f"--out {path} is a folder", "the name of a file", "Add a name to it."
-        )
-    if not path.resolve().parent.is_dir():
-        raise BagwiseError.because(
-            f"there is no folder {path.resolve().parent}",
-            "a folder to write to",
-            "Make it first, or choose another --out.",
-        )
+def _is_model(path: str) -> bool:
+    from bagwise.persistence import is_model
+
+    return is_model(path)
 
 
-def write_table(columns: Mapping[str, Any], path: Path) -> None:
-    """Write columns of equal length as CSV, TSV, Parquet or JSON (a list of rows)."""
-    ending = check_ending(path)
-    lists = dict(zip(columns, map(_plain_list, columns.values()), strict=True))
-    with replacing(path) as part:
-        if ending == ".parquet":
-            import pyarrow as pa
-            from pyarrow import parquet
+def _is_page(path: str) -> bool:
+    from bagwise.report.page import is_page
 
-            parquet.write_table(pa.table(lists), part)
+    return is_page(path)
+
+
+MODEL = Kind("saved model", _is_model)
+PAGE = Kind("page of bagwise", _is_page)
+
+
+@dataclass(frozen=True)
+class Output:
+    """A file to be written, or standard output.
+
+    Attributes
+    ----------
+    path : ``-`` is standard output
+    force : whether whatever is there may go;  kind : what may go in any case
+    option : that named the path;  text : whether a terminal can show it
+    """
+
+    path: Path
+    force: bool = False
+    kind: Kind | None = None
+    option: str = "--out"
+    text: bool = True
+
+    @property
+    def is_stdout(self) -> bool:
+        """Whether this is standard output."""
+        return self.path == STDOUT
+
+    @contextmanager
+    def opened(self) -> Iterator[BinaryIO]:
+        """Give a file to write to; what is written is seen when all went well."""
+        if self.is_stdout:
+            answered = io.BytesIO()
+            yield answered
+            answer_bytes(answered.getvalue())
             return
-        rows = zip(*lists.values(), strict=True)
-        opened = gzip.open if ending.endswith(".gz") else open
-        with opened(part, "wt", encoding="utf-8", newline="") as file:
-            if ending == ".json":
-                json.dump([plain(dict(zip(lists, row, strict=True))) for row in rows], file)
-            else:
-                writer = csv.writer(
-                    file, delimiter="\t" if ending == ".tsv" else ",", lineterminator="\n"
+        self.check_replaced()
+        with replacing(self.path) as part, part.open("wb") as file:
+            yield file
+        written(self.path)
+
+    def check_place(self) -> None:
+        """Raise unless a file could be made there."""
+        path, folder = self.path, Path(os.path.realpath(self.path)).parent
+        if path.is_dir():
+            raise BagwiseError.because(
+                f"{self.option} {path} is a folder", "the name of a file", "Add a name to it."
+            )
+        if path.exists() and not path.is_file():
+            raise BagwiseError.because(
+                f"{self.option} {path} is no plain file",
+                "the name of a file",
+                f"For a pipe or a device, use {self.option} - and redirect standard output.",
+            )
+        if not folder.is_dir():
+            raise BagwiseError.because(
+                f"there is no folder {folder}",
+                "a folder to write to",
+                f"Make it first, or choose another {self.option}.",
+            )
+        effective = os.access in os.supports_effective_ids
+        if not os.access(folder, os.W_OK | os.X_OK, effective_ids=effective):
+            raise BagwiseError.because(
+                f"{self.option} {path} cannot be written: {folder} is closed to this user",
+                "a folder that you may write to",
+                f"Change its permissions, or choose another {self.option}.",
+            )
+
+    def check_replaced(self) -> None:
+        """Raise if a file is there that is not ours, unless it may go."""
+        if self.force or replaceable(self.path, self.kind and self.kind.ours):
+            return
+        what = f" and is no {self.kind.name}" if self.kind else ""
+        raise WrongLine.because(
+            f"{self.option} {self.path} is there already{what}",
+            f"a new name{f', or that of a {self.kind.name}' if self.kind else ''}",
+            "Choose another name, or add --force if the file may go.",
+        )
+
+    def check_apart(self, source: Path) -> None:
+        """Raise if writing would change what is read."""
+        if _is_same(self.path, source):
+            raise WrongLine.because(
+                f"{self.option} {self.path} is {source}, from which the command reads",
+                "a file of its own for what is written",
+                f"Choose another {self.option}.",
+            )
+        here = Path(os.path.realpath(self.path))
+        inside = source.is_dir() and here.is_relative_to(os.path.realpath(source))
+        if inside and self.path.name.lower().endswith(TABLES):
+            raise WrongLine.because(
+                f"{self.option} {self.path} lies in the folder {source}, whose tables are read",
+                "a place where it is not taken for points the next time",
+                f"Choose an {self.option} outside of that folder.",
+            )
+
+
+def check_outputs(
+    outputs: Sequence[Output], *, inputs: Sequence[Path | None] = (), json: bool = False
+) -> None:
+    """Refuse, before any work is done, to write where something would be lost.
+
+    An input is never written over, under whatever name it is given. What is there already is
+    replaced only by its own kind (a saved model, a page), or with --force. Two outputs, of which
+    the answer as JSON is one, do not share a place.
+    """
+    for output in outputs:
+        if output.is_stdout:
+            _check_stdout(output, json)
+            continue
+        for source in inputs:
+            if source is not None:
+                output.check_apart(source)
+        output.check_place()
+        output.check_replaced()
+    for k, output in enumerate(outputs):
+        for other in outputs[:k]:
+            if _is_same(output.path, other.path):
+                raise WrongLine.because(
+                    f"{other.option} and {output.option} are both {output.path}",
+                    "a place for each",
+                    "Choose another for one of them.",
                 )
-                writer.writerow(lists)
-                writer.writerows(rows)
 
 
-def _plain_list(values: Any) -> list[Any]:
-    """Return a column as a list of what any file can hold: ids of other types become text.
-
-    Examples
-    --------
-    >>> _plain_list(np.array([1.5, 2.0])), _plain_list(np.array(["2020-01-31"], "datetime64[D]"))
-    ([1.5, 2.0], ['2020-01-31'])
-    """
-    array = np.asarray(values)
-    array = array.astype(str) if array.dtype.kind in "mM" else array
-    return [
-        value if isinstance(value, bool | int | float | str) else str(value)
-        for value in array.tolist()
-    ]
+def check_output_folder(folder: Path, names: Sequence[str], *, force: bool) -> None:
+    """Refuse, before any work is done, to write files of these names into a folder."""
+    if folder == STDOUT or (folder.exists() and not folder.is_dir()):
+        raise WrongLine.because(
+            f"--out {folder} is {'standard output' if folder == STDOUT else 'no folder'}",
+            "a folder, as there are several files to write",
+            "Choose another --out.",
+        )
+    for name in names:
+        Output(folder / name, force).check_replaced()
 
 
-def prediction_columns(
-    prediction: Any, level: float, id_names: tuple[str, ...]
-) -> dict[str, np.ndarray]:
-    """Return the table of a prediction, its ids under the names of their own columns.
+def _check_stdout(output: Output, json: bool) -> None:
+    if json:
+        raise WrongLine.because(
+            f"{output.option} - and --json both write to standard output",
+            "one of them",
+            f"Leave one out, or give {output.option} a file.",
+        )
+    if not output.text and sys.stdout.isatty():
+        raise WrongLine.because(
+            f"{output.option} - would fill the terminal with what is no text",
+            "a file or a pipe",
+            f"Redirect standard output, or give {output.option} a file.",
+        )
 
-    Standard deviations are called sd, as in the command's help.
-    """
-    columns = prediction.to_dict(level)
-    ids = columns.pop("id")
-    if len(id_names) == 1:
-        named = {id_names[0]: ids}
-    else:
-        named = {name: np.array([i[k] for i in ids]) for k, name in enumerate(id_names)}
-    if "size" in columns and np.all(columns["size"] % 1 == 0):  # weighted bags have other sizes
-        columns["size"] = columns["size"].astype(np.int64)
-    rest = {("sd" if name == "std" else name): values for name, values in columns.items()}
-    return {(f"bag_{name}" if name in rest else name): v for name, v in named.items()} | rest
+
+def _is_same(path: Path, other: Path) -> bool:
+    """Whether two paths are one file, by links or otherwise; also if it is not there yet."""
+    if os.path.normcase(os.path.realpath(path)) == os.path.normcase(os.path.realpath(other)):
+        return True
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return False

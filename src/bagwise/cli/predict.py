@@ -8,10 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.data import open_model, read_like
+from bagwise.cli.data import open_model, read_like, written_as
 from bagwise.cli.options import names
-from bagwise.cli.output import check_ending, check_folder, prediction_columns, write_table
-from bagwise.cli.shell import answer, answer_json, command
+from bagwise.cli.output import check_outputs
+from bagwise.cli.shell import answer, answer_json, command, say
+from bagwise.cli.tables import prediction_columns, table_output, write_table
+from bagwise.levels import LEVEL
+from bagwise.terminal import printable
 
 # Bags that are shown when the table goes to the terminal.
 SHOWN = 20
@@ -23,12 +26,21 @@ def predict(
     points: options.Points,
     out: Annotated[
         Path | None,
-        typer.Option(help="Where to write: .csv, .csv.gz, .tsv, .parquet or .json."),
+        typer.Option(
+            help="Where to write: .csv, .csv.gz, .tsv, .parquet or .json; - is standard output."
+        ),
     ] = None,
+    form: options.TableFormat = None,
     labels: options.Labels = None,
     bag: options.ModelBag = None,
-    level: options.Level = 0.95,
+    sep: options.Sep = None,
+    decimal: options.Decimal = None,
+    thousands: options.Thousands = None,
+    na: options.NaValues = None,
+    level: options.Level = LEVEL,
     stream: options.Stream = None,
+    safe_csv: options.SafeCsv = False,
+    force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Predict the labels of bags in a file.
@@ -36,28 +48,37 @@ def predict(
     A row per bag: mean, sd and interval (lower, upper) of its label, and by how much (as sd) the
     points of the bag (bag_sd), the model's weights (weights_sd) and noise (noise_sd) leave it open.
     """
-    if out is not None:
-        check_folder(out)
-        check_ending(out)
+    table = table_output(out, form, force=force)
+    check_outputs([table] if table else [], inputs=[model, points, labels], json=json)
     saved = open_model(model, names(bag))
-    data = read_like(saved, points, labels=labels, stream=stream, labelled=False)
+    written = written_as(sep, decimal, thousands, na)
+    data = read_like(saved, points, labels=labels, stream=stream, labelled=False, written=written)
     prediction = saved.model.predict_dist(data.bags)
     columns = prediction_columns(prediction, level, saved.schema.bag)
-    if out is not None:
-        write_table(columns, out)
+    if table is not None:
+        write_table(columns, table, form, safe=safe_csv)
     if json:
         answer_json({"level": level, "bags": len(prediction), "columns": columns})
-    elif out is not None:
-        answer(f"{len(prediction):,} bags predicted: {out}")
-    else:
+    elif table is None:
         _show(columns, len(prediction))
+    elif table.is_stdout:
+        say(f"{len(prediction):,} bags predicted")
+    else:
+        answer(f"{len(prediction):,} bags predicted: {out}")
 
 
 def _show(columns: dict[str, Any], n_bags: int) -> None:
     from bagwise.size_groups import text_table
 
     shown = min(n_bags, SHOWN)
-    rows = [{name: values[i] for name, values in columns.items()} for i in range(shown)]
+    rows = [
+        {printable(name): _cell(values[i]) for name, values in columns.items()}
+        for i in range(shown)
+    ]
     answer(text_table(rows))
     if n_bags > shown:
         answer(f"… and {n_bags - shown:,} bags more: write them all with --out predictions.csv")
+
+
+def _cell(value: Any) -> Any:
+    return value if isinstance(value, int | float) else printable(str(value))

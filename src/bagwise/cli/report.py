@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.data import read_training, roles_of
+from bagwise.cli.data import read_training, roles_of, written_as
 from bagwise.cli.models import ModelName, are_classes, estimator
 from bagwise.cli.options import names
-from bagwise.cli.output import check_folder
+from bagwise.cli.output import PAGE, Output, check_outputs
 from bagwise.cli.shell import answer, answer_json, command
+from bagwise.levels import LEVEL
 
 
 @command
@@ -20,7 +21,9 @@ def report(
     points: options.Points,
     bag: options.BagColumn,
     label: options.LabelColumn,
-    out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
+    out: Annotated[
+        Path, typer.Option(help="Where to write the page; - is standard output.")
+    ] = Path("report.html"),
     model: Annotated[
         list[ModelName] | None,
         typer.Option(help="Which models to compare; may repeat.", show_default=False),
@@ -31,11 +34,16 @@ def report(
     weights: options.WeightColumn = None,
     one_hot: options.OneHot = None,
     missing: options.MissingValues = options.Missing.ERROR,
+    sep: options.Sep = None,
+    decimal: options.Decimal = None,
+    thousands: options.Thousands = None,
+    na: options.NaValues = None,
     task: options.TaskOption = options.Task.AUTO,
     folds: Annotated[int, typer.Option(min=2, help="Parts that are left out in turn.")] = 5,
     title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
-    level: options.Level = 0.9,
+    level: options.Level = LEVEL,
     seed: options.Seed = 0,
+    force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Compare models on your bags: a page to browse.
@@ -43,10 +51,12 @@ def report(
     By cross-validation, so that no bag is predicted by a model that saw it. The page is one HTML
     file that needs no network.
     """
+    page = Output(out, force, PAGE)
+    check_outputs([page], inputs=[points, labels], json=json)
     from bagwise import report as pages
 
-    check_folder(out)
-    roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value)
+    written = written_as(sep, decimal, thousands, na)
+    roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value, written)
     data = read_training(points, roles, labels=labels, stream=False)
     classes = are_classes(data.labels, task.value)
     models = {
@@ -61,9 +71,11 @@ def report(
         level=level,
         seed=seed,
         source=data.source,
+        notes=data.notes,
     )
-    made.write(out)
+    with page.opened() as file:
+        file.write(made.html.encode())
     if json:
         answer_json({"out": str(out), "bags": data.bags.n_bags})
-    else:
+    elif not page.is_stdout:
         answer(f"open {out} in a browser")

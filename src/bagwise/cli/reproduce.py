@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from bagwise.cli import options
+from bagwise.cli.output import check_output_folder
 from bagwise.cli.shell import INTERRUPTED, answer, answer_json, command, say
 from bagwise.exceptions import BagwiseError
 
@@ -49,6 +50,7 @@ def reproduce(
         int | None, typer.Option(min=1, help="Data sets at once; by default all cores, faces 1.")
     ] = None,
     progress: Annotated[bool, typer.Option(help="Show a progress bar; never in a log.")] = True,
+    force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Reproduce the paper's tables and figures.
@@ -56,6 +58,7 @@ def reproduce(
     Ours beside the authors'. Can be stopped and started again: what is finished is kept, and
     computed anew only if its configuration has changed.
     """
+    from bagwise.experiments.reproduce.command import files_of_others
     from bagwise.experiments.reproduce.command import reproduce as run
     from bagwise.experiments.reproduce.study import STUDIES
     from bagwise.experiments.reproduce.study import Study as Settings
@@ -67,6 +70,7 @@ def reproduce(
             settings = _with_faces(settings, data, QUICK_FACES if quick else simulate)
         if setting:
             settings = settings.only(setting)
+        check_output_folder(folder, files_of_others(folder, settings), force=force)
         n_jobs = jobs or (1 if name == Study.IMDB_WIKI else os.cpu_count() or 1)
         try:
             work, page = run(settings, folder, n_jobs=n_jobs, progress=progress)

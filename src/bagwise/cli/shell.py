@@ -1,16 +1,21 @@
 """Shell: what all commands share with the terminal they run in.
 
 Answers go to stdout, everything else (progress, notes, errors) to stderr. Errors are one sentence
-with the remedy; ``--debug``, anywhere on the line, shows where they arose instead.
+with the remedy; ``--debug``, anywhere on the line, shows where they arose instead. Whatever names
+and ids are made of, no control character reaches the terminal.
 """
 
 from __future__ import annotations
 
 import functools
+import io
 import json
+import os
 import sys
+import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -19,14 +24,18 @@ import typer
 
 from bagwise.exceptions import BagwiseError
 from bagwise.progress import progress_shown
+from bagwise.terminal import UNSHOWN, printable
 
 FAILED = 1  # what was asked for cannot be done: the sentence says why
+WRONG_LINE = 2  # nor will it ever be, as the line is
 BROKEN = 70  # bagwise itself is at fault
 INTERRUPTED = 130  # stopped with Ctrl-C
+UNREAD = 141  # as of commands that a closed pipe ends
 
 EPILOG = (
-    "Exit codes: 0 done, 1 could not be done (the message says why), 2 the command line is wrong, "
-    f"{BROKEN} a fault of bagwise, {INTERRUPTED} stopped with Ctrl-C."
+    "Exit codes: 0 done, 1 could not be done (the message says why), 2 the command line is wrong "
+    f"or would write over a file, {BROKEN} a fault of bagwise, {INTERRUPTED} stopped with Ctrl-C, "
+    f"{UNREAD} whoever read the answer stopped reading."
 )
 
 app = typer.Typer(
@@ -40,6 +49,12 @@ app = typer.Typer(
 )
 
 _debug = False
+_begun = False  # whether a command is at work, rather than typer at the line
+_written: list[str] = []  # files that this run of the command has written
+
+
+class WrongLine(BagwiseError):
+    """The command line asks for something that must not be done."""
 
 
 def _print_version(wanted: bool) -> bool:
@@ -66,40 +81,57 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def run(*arguments: Any, **options: Any) -> None:
+        global _begun
+        _begun = True
         with warnings.catch_warnings(), progress_shown():
             warnings.showwarning = _as_note
             warnings.simplefilter("always")
             warnings.filterwarnings("ignore", category=DeprecationWarning)
             try:
+                if sys.stdout is None:
+                    raise _closed()
                 function(*arguments, **options)
+            except typer.Exit:
+                raise
             except (KeyboardInterrupt, Exception) as error:
-                if _debug or isinstance(error, typer.Exit | BrokenPipeError):
-                    raise  # typer knows what to do when nobody reads the answer to its end
                 raise typer.Exit(_explain(error)) from None
 
     return app.command()(run)
 
 
+def _closed() -> BagwiseError:
+    return BagwiseError.because(
+        "standard output is closed", "somewhere to print the answer", "Add > /dev/null, or a file."
+    )
+
+
 def _explain(error: BaseException) -> int:
     """Say what went wrong in a sentence, and return the exit code for it."""
+    if _debug:
+        typer.echo(printable("".join(traceback.format_exception(error)), keep="\n"), err=True)
+    code, sentence = _verdict(error)
+    if sentence and not _debug:
+        say(sentence)
+    return code
+
+
+def _verdict(error: BaseException) -> tuple[int, str]:
     if isinstance(error, KeyboardInterrupt):
-        say("stopped; nothing was written")
-        return INTERRUPTED
+        return INTERRUPTED, f"stopped; {', '.join(_written) or 'nothing'} was written"
+    if isinstance(error, BrokenPipeError):
+        return UNREAD, ""
     if isinstance(error, BagwiseError):
-        say(str(error))
-        return FAILED
+        return WRONG_LINE if isinstance(error, WrongLine) else FAILED, str(error)
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
-        say(f"{name}{error.strerror or error}. Check the path, its permissions and the space left.")
-        return FAILED
+        why = error.strerror or error
+        return FAILED, f"{name}{why}. Check the path, its permissions and the space left."
     if isinstance(error, MemoryError):
-        say("there is not enough memory. Give the points as Parquet and use --stream.")
-        return FAILED
-    say(
+        return FAILED, "there is not enough memory. Give the points as Parquet and use --stream."
+    return BROKEN, (
         f"this should not have happened ({type(error).__name__}: {error}). It is a fault of "
         "bagwise: run the same line with --debug and report what it prints."
     )
-    return BROKEN
 
 
 def _as_note(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -108,17 +140,53 @@ def _as_note(message: Warning | str, category: type[Warning], *_: Any, **__: Any
 
 def say(text: str) -> None:
     """Say something about the work to whoever watches, on stderr."""
-    typer.echo(f"bagwise: {' '.join(str(text).split())}", err=True)
+    with suppress(OSError):  # if nobody can be told, the exit code says it
+        typer.echo(f"bagwise: {printable(' '.join(str(text).split()))}", err=True)
 
 
 def answer(text: str) -> None:
-    """Print part of the answer, on stdout."""
-    typer.echo(text)
+    """Print part of the answer, on stdout: one line, or several."""
+    with _to_stdout():
+        typer.echo(printable(text, keep="\n"))
 
 
 def answer_json(value: Any) -> None:
     """Print the answer for a program to read: JSON on stdout, NaN and infinities as null."""
-    typer.echo(json.dumps(plain(value), ensure_ascii=False, allow_nan=False))
+    text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
+    with _to_stdout():  # JSON has another way to write control characters, which says the same
+        typer.echo(UNSHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def answer_bytes(data: bytes) -> None:
+    """Print a file as the answer, on stdout; of text, a terminal gets no control characters."""
+    if sys.stdout.isatty():
+        data = printable(data.decode(), keep="\n\t").encode()
+    with _to_stdout():
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _to_stdout() -> Iterator[None]:
+    """Say what keeps stdout from being written to, and do not try again at the end of Python."""
+    try:
+        yield
+    except OSError as error:
+        with suppress(OSError, ValueError):  # not if it is no real file, as in tests
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise BagwiseError.because(
+            f"the answer cannot be written to standard output ({error.strerror or error})",
+            "a place with room for it",
+            "Redirect it to somewhere else.",
+        ) from error
+
+
+def written(path: Any) -> None:
+    """Remember that a file was written, for whoever stops the command after that."""
+    _written.append(str(path))
 
 
 def plain(value: Any) -> Any:
@@ -144,10 +212,29 @@ def plain(value: Any) -> Any:
 
 def main() -> None:
     """Run the command line."""
-    global _debug
+    global _debug, _begun
     arguments = sys.argv[1:]
+    _begun = False
     _debug = "--debug" in arguments  # also after the name of a command, where typer has no option
+    _written.clear()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a narrow encoding is no reason to fail
+        sys.stdout.reconfigure(errors="backslashreplace")
+    line = [argument for argument in arguments if argument != "--debug"]
     try:
-        app([argument for argument in arguments if argument != "--debug"], prog_name="bagwise")
-    except KeyboardInterrupt as stopped:  # before a command had begun
+        code = app(line, prog_name="bagwise", standalone_mode=False)
+        if code == INTERRUPTED and not _begun:  # stopped while typer read the line
+            raise KeyboardInterrupt
+        sys.exit(code)
+    except KeyboardInterrupt as stopped:
         sys.exit(_explain(stopped))
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # nobody read the help
+            end.code = UNREAD
+        raise
+    except Exception as error:
+        if not hasattr(error, "show"):
+            raise
+        shown = io.StringIO()  # a wrong line: typer has a page of its own for it
+        error.show(file=shown)
+        typer.echo(printable(shown.getvalue(), keep="\n"), err=True, nl=False)
+        sys.exit(getattr(error, "exit_code", WRONG_LINE))

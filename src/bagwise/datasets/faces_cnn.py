@@ -19,6 +19,7 @@ from scipy.special import ndtr, ndtri
 
 from bagwise.datasets.faces import Faces
 from bagwise.exceptions import BagwiseError
+from bagwise.levels import LEVEL, check_level
 
 LOG_SD_TOLERANCE = 1e-9
 BISECTIONS = 60  # halvings of the range of the quantiles: down to float64 resolution
@@ -76,10 +77,9 @@ class ImageMixture:
         """P(label <= y) per bag; ``y`` is a number or (n,)."""
         return self._average(ndtr(self._standardise(y)))
 
-    def interval(self, level: float = 0.95) -> Float[np.ndarray, "n 2"]:
+    def interval(self, level: float = LEVEL) -> Float[np.ndarray, "n 2"]:
         """Central interval that holds probability ``level``: columns lower, upper."""
-        if not 0 < level < 1:
-            raise BagwiseError.because(f"level is {level}", "a number in (0, 1)", "Try 0.95.")
+        check_level(level)
         tails = (1.0 - level) / 2.0, (1.0 + level) / 2.0
         return np.stack([self._quantile(tail) for tail in tails], axis=1)
 

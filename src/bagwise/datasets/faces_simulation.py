@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
+from bagwise.atomic import replacing
 from bagwise.datasets.faces import Faces, make_faces, row_blocks
 from bagwise.datasets.imdb_wiki import COLUMNS, FEATURES, TABLE, load_imdb_wiki, write_features
 from bagwise.exceptions import BagwiseError
@@ -83,7 +84,8 @@ def simulate_faces(
     n_features : features of an image
     random_state : seed; the people do not depend on ``n_features``
     path : folder for ``data.csv.gz`` and ``feats.npy`` in the layout of `load_imdb_wiki`, which
-        then maps them; by default the features are made in memory, of which scale = 1 needs 6.5 GB
+        then maps them; files that are there are not replaced. By default the features are made in
+        memory, of which scale = 1 needs 6.5 GB
 
     Examples
     --------
@@ -186,14 +188,24 @@ def _write(
     blocks: Iterator[tuple[slice, Float32[np.ndarray, "rows n_features"]]],
     n_features: int,
 ) -> None:
-    """Write the two files, the features block by block."""
+    """Write the two files, the features block by block; the table, at the end, says all is there.
+
+    Files that are there already are not replaced: they may be the authors', which nobody can make.
+    """
     import pyarrow as pa
     from pyarrow.csv import write_csv
 
+    for name in (TABLE, FEATURES):
+        if (folder / name).exists():
+            raise BagwiseError.because(
+                f"there is {folder / name} already",
+                "a folder without faces",
+                "Load them with load_imdb_wiki, remove them, or choose another folder.",
+            )
     folder.mkdir(parents=True, exist_ok=True)
     names, births = (np.repeat(values, images.sizes) for values in (images.names, images.births))
     columns = (names, births, images.ages, images.cnn_ages)
-    with gzip.open(folder / TABLE, "wb") as file:
-        write_csv(pa.table(dict(zip(COLUMNS, columns, strict=True))), file)
     rows = (features for _, features in blocks)
     write_features(folder / FEATURES, (len(images.ages), n_features), rows)
+    with replacing(folder / TABLE) as part, gzip.open(part, "wb") as file:
+        write_csv(pa.table(dict(zip(COLUMNS, columns, strict=True))), file)

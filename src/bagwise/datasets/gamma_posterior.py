@@ -26,6 +26,7 @@ from bagwise.bags import Bags
 from bagwise.datasets.gamma import LABEL_RANGE
 from bagwise.datasets.gamma_noise import noisy_basis, noisy_statistics
 from bagwise.exceptions import BagwiseError
+from bagwise.levels import LEVEL
 
 LOWER, UPPER = LABEL_RANGE
 N_NODES = 16  # of the rule on a panel; a Gaussian over one standard deviation is exact to 1e-15
@@ -116,7 +117,7 @@ class GammaPosterior:
         columns = [self._invert(probability) for probability in np.atleast_1d(q)]
         return columns[0] if q.ndim == 0 else np.stack(columns, axis=1)
 
-    def interval(self, level: float = 0.95) -> Float[np.ndarray, "n 2"]:
+    def interval(self, level: float = LEVEL) -> Float[np.ndarray, "n 2"]:
         """Central interval that holds posterior probability ``level``: columns lower, upper."""
         return self.quantile([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
 

@@ -1,4 +1,4 @@
-"""Draws for ArviZ, which renames things between versions: all that depends on it is here."""
+"""Draws for ArviZ: all that depends on it is here."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from bagwise.inference.draws import Trajectories
 
 
 def to_arviz(draws: Mapping[str, np.ndarray], trajectories: Trajectories | None) -> Any:
-    """Return the groups ``posterior`` and, from NUTS, ``sample_stats``."""
+    """Return a DataTree with the groups ``posterior`` and, from NUTS, ``sample_stats``."""
     try:
-        import arviz
+        from arviz_base import from_dict
     except ImportError as error:
         raise BagwiseError.because(
             "ArviZ is not installed", "the extra arviz", "Run pip install 'bagwise[arviz]'."
@@ -28,6 +28,4 @@ def to_arviz(draws: Mapping[str, np.ndarray], trajectories: Trajectories | None)
             "energy": trajectories.energy,
             "step_size": np.repeat(trajectories.step_size[:, None], len(trajectories.energy[0]), 1),
         }
-    if int(arviz.__version__.split(".")[0]) >= 1:
-        return arviz.from_dict(groups)
-    return arviz.from_dict(**groups)
+    return from_dict(groups)

@@ -8,7 +8,8 @@ No pickle: a file holds numbers and names, and a closed list says which classes 
 format is described in docs/format.md.
 """
 
+from bagwise.persistence.container import is_model
 from bagwise.persistence.header import Header
-from bagwise.persistence.saving import load, open_saved, read_header, save
+from bagwise.persistence.saving import load, open_saved, read_header, save, to_bytes
 
-__all__ = ["Header", "load", "open_saved", "read_header", "save"]
+__all__ = ["Header", "is_model", "load", "open_saved", "read_header", "save", "to_bytes"]

@@ -116,6 +116,17 @@ def unpack(path: str) -> Container:
     return Container(header, raw, digest, path)
 
 
+def is_model(path: str) -> bool:
+    """Whether a file begins as saved models do, even if it is damaged or newer than we can read."""
+    try:
+        with _open(path) as file:
+            length = _header_length(file.read(8), os.fstat(file.fileno()).st_size, path)
+            _own_header(_json(file.read(length), path), path)
+    except SavedModelError:
+        return False
+    return True
+
+
 def damaged(path: str, how: str) -> SavedModelError:
     """Return the error of a file that is not as it was written."""
     return SavedModelError.because(

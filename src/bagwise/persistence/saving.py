@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from bagwise.atomic import replacing
+from bagwise.atomic import replaceable, replacing
 from bagwise.exceptions import SavedModelError
-from bagwise.persistence.container import pack, unpack
+from bagwise.persistence.container import is_model, pack, unpack
 from bagwise.persistence.header import Header, describe
 from bagwise.persistence.models import put_together, take_apart
 
 
-def save(model: Any, path: Any, *, schema: Any = None, summary: Any = None) -> None:
+def save(
+    model: Any, path: Any, *, schema: Any = None, summary: Any = None, overwrite: bool = False
+) -> None:
     """Save a fitted model to one file, from which :func:`bagwise.load` gets it back.
 
     The file is safe to load even from somebody you do not trust, and is replaced in one step: if
-    saving fails or is killed, what was there before stays. MeanEmbeddingRidge without landmarks
-    keeps its training points, and so does its file; other models keep landmarks and statistics.
+    saving fails or is killed, what was there before stays. A saved model may take the place of
+    another; any other file that is there is left alone. MeanEmbeddingRidge without landmarks keeps
+    its training points, and so does its file; other models keep landmarks and statistics.
 
     Parameters
     ----------
@@ -26,6 +29,7 @@ def save(model: Any, path: Any, *, schema: Any = None, summary: Any = None) -> N
     schema, summary : dict, optional
         How the columns of a table became the model's, and facts on the training data: kept in the
         header for :func:`bagwise.persistence.read_header`. Strings, numbers, lists and dicts.
+    overwrite : whether to replace even a file that is no saved model
 
     Examples
     --------
@@ -40,10 +44,21 @@ def save(model: Any, path: Any, *, schema: Any = None, summary: Any = None) -> N
     True
     """
     name = _checked(path)
-    tree, tensors = take_apart(model)
-    data = pack(describe(model, tree, schema, summary), tensors)
+    data = to_bytes(model, schema=schema, summary=summary)
+    if not overwrite and not replaceable(name, is_model):
+        raise SavedModelError.because(
+            f"{name} is there already and is no saved model",
+            "a new name, or that of a model to be replaced",
+            "Choose another name, or add overwrite=True if the file may go.",
+        )
     with replacing(name) as part:
         part.write_bytes(data)
+
+
+def to_bytes(model: Any, *, schema: Any = None, summary: Any = None) -> bytes:
+    """Return what :func:`save` writes to a file."""
+    tree, tensors = take_apart(model)
+    return pack(describe(model, tree, schema, summary), tensors)
 
 
 def load(path: Any) -> Any:

@@ -15,6 +15,7 @@ from bagwise.double_sum import bag_gram
 from bagwise.embedding import BagStats, summarise
 from bagwise.exceptions import InvalidLabelsError
 from bagwise.heads import ShrinkageHead, ShrunkMeanHead, distinct_sizes
+from bagwise.per_bag import array_per_bag
 from bagwise.plots.style import BLUE, ORANGE, axes_or_new, journal
 from bagwise.posterior_head import PosteriorHead
 from bagwise.shrinkage import whitening
@@ -47,7 +48,7 @@ def embedding_map(model: Any, bags: Any, y: Any = None, *, ax: Axes | None = Non
     ax : Axes to draw on; by default new ones
     """
     bags = model._check_bags(as_bags(bags))
-    colors = _predicted(model, bags) if y is None else np.asarray(y)
+    colors = _predicted(model, bags) if y is None else array_per_bag(y, bags.ids)
     if colors.shape != (bags.n_bags,):
         raise InvalidLabelsError.because(
             f"y has shape {colors.shape}", f"({bags.n_bags},), one label per bag", "Give those."

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import PercentFormatter
-from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 from scipy.stats import binom
 
@@ -17,8 +16,9 @@ from bagwise.class_metrics import ClassPredictive
 from bagwise.exceptions import BagwiseError
 from bagwise.metrics import Predictive
 from bagwise.metrics import pit as transform
+from bagwise.per_bag import PerBag
 from bagwise.plots.style import axes_or_new, journal, shades
-from bagwise.size_groups import size_groups
+from bagwise.size_groups import size_groups, sizes_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,9 +62,9 @@ class Transformed:
 
 def by_group(
     prediction: Predictive | ClassPredictive,
-    y: ArrayLike,
+    y: PerBag,
     *,
-    sizes: ArrayLike | None = None,
+    sizes: PerBag | None = None,
     edges: Sequence[float] | None = None,
 ) -> list[Transformed]:
     """Return F_i(y_i) for each group of bag sizes, or for all bags if there are no sizes."""
@@ -75,8 +75,7 @@ def by_group(
             "Draw plots.reliability(bagwise.metrics.reliability(prediction, y)).",
         )
     values = transform(prediction, y)
-    sizes = getattr(prediction, "sizes", None) if sizes is None else sizes
-    groups = size_groups(sizes, edges, len(values))
+    groups = size_groups(sizes_of(prediction, sizes), edges, len(values))
     if not groups:
         return [Transformed("all bags", values)]
     return [Transformed(f"N = {name}", values[mask]) for name, mask in groups]
@@ -85,9 +84,9 @@ def by_group(
 @journal
 def calibration(
     prediction: Predictive | ClassPredictive,
-    y: ArrayLike,
+    y: PerBag,
     *,
-    sizes: ArrayLike | None = None,
+    sizes: PerBag | None = None,
     edges: Sequence[float] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -142,9 +141,9 @@ def _smooth_band(n: int) -> tuple[np.ndarray, np.ndarray]:
 @journal
 def pit(
     prediction: Predictive | ClassPredictive,
-    y: ArrayLike,
+    y: PerBag,
     *,
-    sizes: ArrayLike | None = None,
+    sizes: PerBag | None = None,
     edges: Sequence[float] | None = None,
     bins: int | None = None,
 ) -> Figure:

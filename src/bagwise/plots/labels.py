@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import Normalize
-from numpy.typing import ArrayLike
 
 from bagwise.exceptions import BagwiseError
+from bagwise.per_bag import PerBag, numbers_per_bag
 from bagwise.size_groups import size_groups
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class MeanAndSpread(Protocol):
 
 def predicted_against_true(
     prediction: MeanAndSpread,
-    y: ArrayLike,
+    y: PerBag,
     *,
     ax: Axes | None = None,
     norm: Normalize | None = None,
@@ -70,7 +70,7 @@ def predicted_against_true(
     >>> predicted_against_true(p, [1.0, 3.0]).get_xlabel()
     'label'
     """
-    y = np.asarray(y, dtype=np.float64)
+    y = numbers_per_bag(y, getattr(prediction, "ids", None))
     ax = plt.subplots()[1] if ax is None else ax
     if limits is None:
         both = np.concatenate([y, prediction.mean])
@@ -95,8 +95,8 @@ def predicted_against_true(
 
 def predictions_by_size(
     predictions: Mapping[str, MeanAndSpread],
-    y: ArrayLike,
-    sizes: ArrayLike,
+    y: PerBag,
+    sizes: PerBag,
     *,
     edges: Sequence[float] | None = None,
 ) -> Figure:
@@ -113,7 +113,8 @@ def predictions_by_size(
     ----------
     Law et al. (2018), figure 3.
     """
-    y, sizes = np.asarray(y, dtype=np.float64), np.asarray(sizes)
+    ids = next((getattr(p, "ids", None) for p in predictions.values()), None)
+    y, sizes = numbers_per_bag(y, ids), numbers_per_bag(sizes, ids, "sizes")
     rows = size_groups(sizes, edges, len(y))
     if len(rows) > MAX_ROWS:
         raise BagwiseError.because(

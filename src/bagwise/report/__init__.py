@@ -6,12 +6,14 @@ bags with what may be behind them, and a table of all bags to sort, search and o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bagwise.bags import Bags, BagStream, as_bags
+from bagwise.cross_validation import out_of_fold, splits_of
 from bagwise.exceptions import BagwiseError
-from bagwise.prediction import check_level
+from bagwise.levels import LEVEL, check_level
+from bagwise.per_bag import array_per_bag
 from bagwise.report.baseline import baseline
 from bagwise.report.case import (
     Case,
@@ -22,7 +24,7 @@ from bagwise.report.case import (
     looks_like_classes,
 )
 from bagwise.report.document import Report
-from bagwise.report.folds import make_folds, out_of_fold, random_parts
+from bagwise.report.folds import make_folds, random_parts
 
 __all__ = ["Report", "default_models", "make", "of_predictions"]
 
@@ -38,9 +40,10 @@ def make(
     *,
     title: str | None = None,
     folds: int = 5,
-    level: float = 0.9,
+    level: float = LEVEL,
     seed: int = 0,
     source: str | None = None,
+    notes: Sequence[str] = (),
     progress: bool = True,
 ) -> Report:
     """Cross-validate models on bags and report on them.
@@ -54,6 +57,7 @@ def make(
     y : (n_bags,) labels: numbers, or two classes
     models : estimators by name, not fitted, or None for :func:`default_models`
     title : of the page;  source : where the data are from, such as the name of a file
+    notes : sentences about the data, such as which columns were left out
     folds : number of folds; fewer if there are fewer bags, or bags of a class
     level : probability of the intervals
     seed : of the folds and of what is drawn at random for the pictures
@@ -72,12 +76,14 @@ def make(
     """
     check_level(level)
     given = _in_memory(bags)
+    y = array_per_bag(y, given.ids)
     of_classes = looks_like_classes(y) if models is None else check_models(models)
     if models is None:
         models = default_models(of_classes, one_point=bool((given.sizes == 1).all()))
     checked, labels, classes = labels_of(given, y, of_classes)
     held_out = make_folds(labels, classes=of_classes, folds=folds, seed=seed)
-    predictions = out_of_fold(models, given, checked, held_out, progress=progress)
+    splits = splits_of(held_out, given.n_bags)
+    predictions = out_of_fold(models, given, checked, splits, progress=progress)
     how = (
         f"The {given.n_bags:,} bags were cut at random into {len(held_out)} folds. Each bag was "
         "predicted once, by models fitted to the bags of the other folds only, so nothing on this "
@@ -86,7 +92,7 @@ def make(
         "groups may be predicted less well than these folds say."
     )
     base = baseline(labels, classes, held_out)
-    words = Words(_title(title), source, how)
+    words = Words(_title(title), source, how, tuple(notes))
     return Report.of(Case(given, checked, labels, classes, predictions, base, level, words, seed))
 
 
@@ -97,7 +103,7 @@ def of_predictions(
     *,
     models: Mapping[str, Any] | None = None,
     title: str | None = None,
-    level: float = 0.9,
+    level: float = LEVEL,
     seed: int = 0,
     source: str | None = None,
 ) -> Report:

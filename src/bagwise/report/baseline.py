@@ -9,10 +9,10 @@ from jaxtyping import Float64, Int64
 from scipy.special import ndtri
 
 from bagwise.class_prediction import ClassPrediction
+from bagwise.joined import Joined, Piece, joined
 from bagwise.likelihoods import Probit
 from bagwise.mixture import MixturePrediction
 from bagwise.prediction import Prediction
-from bagwise.report.joined import Joined, Piece, joined
 from bagwise.variance_parts import VarianceParts
 
 # Labels that are all the same have no spread; a density needs one.

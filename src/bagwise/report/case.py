@@ -14,8 +14,9 @@ from sklearn.base import is_classifier
 from bagwise.bags import Bags
 from bagwise.class_metrics import ClassPredictive
 from bagwise.exceptions import BagwiseError
+from bagwise.joined import Joined, Piece, joined
 from bagwise.matching import check_classes, check_labels
-from bagwise.report.joined import Joined, Piece, joined
+from bagwise.per_bag import array_per_bag
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Words:
     title: str
     source: str | None
     how: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +38,7 @@ class Case:
     bags : n bags;  y : (n,) labels as given
     labels : (n,) numbers; of classes 1 for the second and 0 for the first
     classes : (2,), or None for real labels
-    predictions : by name of the model;  baseline : without looking into the bags
+    predictions : `Joined`, by name of the model;  baseline : without looking into the bags
     level : probability of the intervals;  words : about the page
     seed : of what is drawn at random for the pictures
     """
@@ -45,8 +47,8 @@ class Case:
     y: np.ndarray
     labels: Float64[np.ndarray, " n"]
     classes: np.ndarray | None
-    predictions: dict[str, Joined]
-    baseline: Joined
+    predictions: dict[str, Any]
+    baseline: Any
     level: float
     words: Words
     seed: int
@@ -97,7 +99,7 @@ def looks_like_classes(y: Any) -> bool:
     >>> looks_like_classes([0, 1, 1]), looks_like_classes(["a", "b"]), looks_like_classes([1, 2, 3])
     (True, True, False)
     """
-    labels = np.asarray(y)
+    labels = array_per_bag(y, None)
     if labels.dtype.kind not in "fiu":
         return True
     return len(np.unique(labels[np.isfinite(labels)])) == 2
@@ -137,8 +139,11 @@ def check_predictions(
             )
     kinds = {name: isinstance(p, ClassPredictive) for name, p in predictions.items()}
     rows = np.arange(bags.n_bags, dtype=np.int64)
-    pieces = {name: Piece(rows, p, models.get(name)) for name, p in predictions.items()}
-    return {name: joined([piece]) for name, piece in pieces.items()}, _of_one_kind(kinds)
+    whole = {
+        name: p if isinstance(p, Joined) else joined([Piece(rows, p, models.get(name))])
+        for name, p in predictions.items()
+    }
+    return whole, _of_one_kind(kinds)
 
 
 def _check_some(given: Any, what: str) -> None:

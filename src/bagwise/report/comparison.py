@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Float64
 
 from bagwise.class_metrics import class_scores
+from bagwise.joined import Joined
 from bagwise.metrics import Scores, evaluate
 from bagwise.report.case import Case
-from bagwise.report.joined import Joined
 
 # A difference of more than so many standard errors is called clear; by chance alone 1 in 20 is.
 CLEAR = 2.0
@@ -105,10 +105,10 @@ class Comparison:
         return cls(models, last, primary)
 
 
-def bag_scores(case: Case, prediction: Joined) -> dict[str, Float64[np.ndarray, " n"]]:
+def bag_scores(case: Case, prediction: Any) -> dict[str, Float64[np.ndarray, " n"]]:
     """Return the scores of each bag; their means are those of `bagwise.evaluate`."""
     if case.classes is not None:
-        columns = class_scores(prediction, case.y)  # type: ignore[arg-type]
+        columns = class_scores(prediction, case.y)
         return {name: np.asarray(column, dtype=np.float64) for name, column in columns.items()}
     y, (lower, upper) = case.labels, prediction.interval(case.level).T
     return {

@@ -6,12 +6,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from bagwise.atomic import replacing
+from bagwise.atomic import replaceable, replacing
+from bagwise.exceptions import BagwiseError
+from bagwise.joined import Joined
 from bagwise.metrics import Scores
 from bagwise.report.case import Case
 from bagwise.report.comparison import Comparison
-from bagwise.report.joined import Joined
-from bagwise.report.page import page
+from bagwise.report.page import is_page, page
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +38,17 @@ class Report:
         scores = {model.name: model.table for model in comparison.models}
         return cls(page(case, comparison), comparison.best.name, scores, case.predictions)
 
-    def write(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page to a file, whole or not at all; return its path."""
+    def write(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the page to a file, whole or not at all; return its path.
+
+        An earlier page is replaced; any other file that is there only with ``overwrite``.
+        """
+        if not overwrite and not replaceable(path, is_page):
+            raise BagwiseError.because(
+                f"{os.fspath(path)} is there already and is no page of bagwise",
+                "a new name, or that of a page to be replaced",
+                "Choose another name, or add overwrite=True if the file may go.",
+            )
         with replacing(path) as part:
             part.write_text(self.html, encoding="utf-8")
         return Path(path)

@@ -1,64 +1,15 @@
-"""Folds: every bag predicted once, by a model that has not seen it."""
+"""Folds: which bags are held out together."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from jaxtyping import Int64
-from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from bagwise.bags import Bags
 from bagwise.exceptions import BagwiseError
-from bagwise.progress import Progress
-from bagwise.report.joined import Joined, Piece, joined
-from bagwise.selection import FeatureCache
 
 # A model cannot be fitted to fewer.
 MIN_TRAINING = 2
-
-
-def out_of_fold(
-    models: Mapping[str, Any],
-    bags: Bags,
-    y: np.ndarray,
-    held_out: list[Int64[np.ndarray, " _"]],
-    *,
-    progress: bool = True,
-) -> dict[str, Joined]:
-    """Fit every model once per fold to the bags outside of it, and predict those inside.
-
-    Models whose parameters determine their features share them, as in :func:`bagwise.tune`.
-
-    Parameters
-    ----------
-    models : estimators by name; they are cloned, and need not be fitted
-    bags, y : labels of n bags
-    held_out : positions of the bags of each fold
-    progress : whether to show a bar over folds and models
-    """
-    pieces: dict[str, list[Piece]] = {name: [] for name in models}
-    with Progress("cross-validation", len(held_out) * len(models), progress) as bar:
-        for rows in held_out:
-            others = np.setdiff1d(np.arange(bags.n_bags), rows)
-            train, labels, test = bags[others], y[others], bags[rows]
-            cache = FeatureCache()
-            for name, model in models.items():
-                fitted = clone(model)
-                prediction = _fit_predict(fitted, train, labels, test, cache)
-                pieces[name].append(Piece(rows, prediction, fitted))
-                bar.advance()
-    return {name: joined(some) for name, some in pieces.items()}
-
-
-def _fit_predict(model: Any, train: Bags, y: np.ndarray, test: Bags, cache: FeatureCache) -> Any:
-    if not getattr(model, "has_shared_features", lambda: False)():
-        return model.fit(train, y).predict_dist(test)
-    embedding = cache.embedding(model, train)
-    model.fit_embedding(embedding, train, model.make_task(train, y))
-    return model.predict_stats(cache.stats(embedding, test), test)
 
 
 def make_folds(

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from bagwise.bags import Bags
+from bagwise.joined import Joined
 from bagwise.report.comparison import minus
-from bagwise.report.joined import Joined
 
 # Points of a bag, bags, and features of a point that the page has room for.
 MAX_POINTS = 5

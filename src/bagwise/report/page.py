@@ -35,6 +35,20 @@ LINKS = {
 }
 
 
+# What pages say of themselves, near their beginning, and how near.
+MARK = '<meta name="generator" content="bagwise">'
+MARK_WITHIN = 2000
+
+
+def is_page(path: str) -> bool:
+    """Whether a file is a page that :func:`page` made."""
+    try:
+        with open(path, "rb") as file:
+            return MARK.encode() in file.read(MARK_WITHIN)
+    except OSError:
+        return False
+
+
 def page(case: Case, comparison: Comparison) -> str:
     """Return the page as text."""
     novelty = Novelty.of(case.bags, case.seed)
@@ -70,7 +84,7 @@ def _head(case: Case, style: str, script: str) -> str:
     return (
         f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark"><meta name="generator" content="bagwise">'
+        f'<meta name="color-scheme" content="light dark">{MARK}'
         f"<title>{text(case.words.title)}</title><style>{style}</style>"
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bagwise.class_metrics import reliability
+from bagwise.joined import Joined, JoinedPrediction
 from bagwise.report.binning import (
     REACH,
     bin_of,
@@ -17,7 +18,6 @@ from bagwise.report.binning import (
 )
 from bagwise.report.case import Case, name_of
 from bagwise.report.comparison import Comparison, Estimate, shown
-from bagwise.report.joined import Joined
 from bagwise.report.svg import Drawing, padded
 from bagwise.size_groups import size_groups
 
@@ -150,7 +150,7 @@ def bias_by_size(case: Case, comparison: Comparison) -> Figure:
     )
 
 
-def pit_histogram(case: Case, prediction: Joined) -> Figure:
+def pit_histogram(case: Case, prediction: JoinedPrediction) -> Figure:
     """Draw the probability integral transform, level if the distributions are right."""
     n = case.bags.n_bags
     edges = np.linspace(0.0, 1.0, N_PIT_BINS + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -11,7 +12,6 @@ from scipy.special import ndtri
 
 from bagwise.report.case import Case
 from bagwise.report.comparison import shown
-from bagwise.report.joined import Joined
 from bagwise.report.novelty import Novelty
 
 N_WORST = 8
@@ -37,7 +37,7 @@ class Reasons:
     novelty: Novelty
 
     @property
-    def prediction(self) -> Joined:
+    def prediction(self) -> Any:
         """Of the model."""
         return self.case.predictions[self.name]
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from bagwise.joined import Joined
 from bagwise.report.case import Case, name_of
 from bagwise.report.comparison import Comparison
 from bagwise.report.influence import influential_points
-from bagwise.report.joined import Joined
 from bagwise.report.reasons import Reasons
 
 # Significant digits of the numbers: more than a reader needs, and few enough for a small page.
@@ -30,7 +30,7 @@ def page_data(case: Case, comparison: Comparison, reasons: dict[str, Reasons]) -
         models.append(
             {"name": scores.name}
             | _columns(prediction, case.level)
-            | {"curves": [rounded(curve) for curve in prediction.bag_sd(grid)]}
+            | {"curves": [rounded(curve) for curve in _bag_sd(prediction, grid)]}
             | {"why": _why(reasons[scores.name])}
         )
     best = reasons[comparison.best.name]
@@ -59,6 +59,13 @@ def _columns(prediction: Joined, level: float) -> dict[str, list[float | None]]:
     columns = {"mean": prediction.mean, "lower": lower, "upper": upper}
     columns |= {name: np.sqrt(part) for name, part in prediction.parts.to_dict().items()}
     return {name: rounded(column) for name, column in columns.items()}
+
+
+def _bag_sd(prediction: Joined, grid: Float[np.ndarray, " g"]) -> Float[np.ndarray, "f g"]:
+    """Return the part of the sd that is due to the bag, by piece and size of the grid."""
+    firsts = [piece.prediction[:1] for piece in prediction.pieces]
+    variances = [[one.at_size(size).parts.bag[0] for size in grid] for one in firsts]
+    return np.sqrt(np.array(variances, dtype=np.float64))
 
 
 def _why(reasons: Reasons) -> dict[str, list[str]]:

@@ -224,6 +224,7 @@ def made_section(case: Case) -> str:
         "made",
         "How this was made",
         paragraph(case.words.how),
+        *(paragraph(f"The data: {note}") for note in case.words.notes),
         paragraph(
             "The variance of a prediction has parts: the bag, whose distribution is known only "
             "through its points; the regression, known only through finitely many bags; and the "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ def check_categories(categories: Any, name: str) -> tuple[Category, ...]:
             "only text, only numbers or only truth values",
             "Convert the column to text.",
         )
-    repeated = [value for i, value in enumerate(plain) if value in plain[:i]]
+    repeated = [value for value, times in Counter(plain).items() if times > 1]
     if repeated:
         raise InvalidBagsError.because(
             f"column {name!r} has the category {repeated[0]!r} twice",

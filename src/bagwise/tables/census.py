@@ -9,9 +9,11 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
-from bagwise.grouping import Grouping, locate, missing, show
+from bagwise.grouping import Grouping, id_array, locate, missing, show
+from bagwise.tables.constancy import Constancy
 from bagwise.tables.frames import group_columns
 from bagwise.tables.joining import keys
+from bagwise.tables.outliers import Extremes, Outlier
 from bagwise.tables.rows import Rows
 
 FIRST_ROOM = 1024  # bags for which there is room at first; it doubles when it is full
@@ -71,7 +73,10 @@ class Census:
     (array(['b', 'a'], dtype='<U1'), array([3, 1]), array([3.]), array([14.]))
     """
 
-    def __init__(self, covariates: tuple[str, ...] = (), label: str | None = None) -> None:
+    def __init__(
+        self, covariates: tuple[str, ...] = (), label: str | None = None, *, watch: bool = False
+    ) -> None:
+        self._extremes, self._constancy = Extremes(), Constancy() if watch else None
         self.codes: dict[Any, int] = {}
         self.n_points, self.weighted = 0, False
         self.gaps: dict[str, int] = {}
@@ -95,6 +100,10 @@ class Census:
             return
         pieces = self._cut(rows)
         self._add_points(rows.points.astype(np.float64, copy=False))
+        self._extremes.add(rows.points)
+        if self._constancy is not None:
+            sizes = np.diff(pieces.grouping.offsets)
+            self._constancy.add(pieces.grouping.sort(rows.points), np.repeat(pieces.codes, sizes))
         if rows.weights is not None:
             self._add_weights(rows.weights, pieces)
         for j, name in enumerate(self._covariate_names):
@@ -171,9 +180,19 @@ class Census:
         name = f"label column {self._label!r}"
         pieces.constant(labels, self._labels.values, name, InvalidLabelsError)
 
+    def outliers(self) -> list[Outlier]:
+        """Return values of the features that lie far from all others."""
+        return self._extremes.outliers()
+
+    def constant(self) -> list[int]:
+        """Return the features that are constant in every bag, if they were watched."""
+        return [] if self._constancy is None else self._constancy.columns(self.sizes)
+
     @property
     def ids(self) -> Shaped[np.ndarray, " n"]:
         """Id of each bag."""
+        if len({part.dtype for part in self._ids if part.dtype.kind in "iuO"}) > 1:
+            return id_array([bag for part in self._ids for bag in part.tolist()])
         return np.concatenate(self._ids)
 
     @property

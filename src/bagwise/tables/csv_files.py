@@ -4,94 +4,221 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from bagwise.exceptions import BagwiseError
-from bagwise.tables.frames import listing
+from bagwise.tables.cells import NO_NUMBER, Cells, Tally
+from bagwise.tables.frames import PLAIN, listing
 
-# What stands for a missing number. Text is only missing if it is empty: "NA" may be Namibia.
-NO_NUMBER = ["", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None"]
+CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+# Bytes of a block for each column: pyarrow makes an array of each column in each block, which for
+# thousands of columns takes longer than to read them. A row has to fit into a block.
+BYTES = 4096
+MANY_COLUMNS = 1000  # from which on threads only wait for each other
+
 # Ids that would not be the same as numbers: a zero in front, or more digits than a number has.
 NOT_A_NUMBER = r"^[+-]?0[0-9]|[0-9]{19}"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 ENCODING_REMEDY = 'Save it as UTF-8 (in a spreadsheet: "CSV UTF-8"), or convert it with iconv.'
 
 
-def read_csv(path: Path, columns: Sequence[str] | None = None, ids: Sequence[str] = ()) -> Any:
-    """Read a CSV file as a pyarrow Table: numbers, truth values, dates or text by what they hold.
+def read_csv(
+    path: Path,
+    columns: Sequence[str] | None = None,
+    ids: Sequence[str] = (),
+    cells: Cells = PLAIN,
+) -> Any:
+    """Read CSV as a pyarrow Table: numbers, truth values, dates or text by what they hold.
 
     Parameters
     ----------
     path : Path
-        Fields are separated by tabs if it ends in ``.tsv`` or ``.tsv.gz``, else by commas.
+        A file, or a folder of files that have the same columns.
     columns : sequence of str, optional
         The columns to read; all by default.
     ids : sequence of str
         Columns that stay text if a number has a zero in front: patient 007 is not patient 7.
+    cells : Cells
+        Without a separator in it, fields are separated by tabs if the name of the file ends in
+        ``.tsv`` or ``.tsv.gz``, else by commas.
     """
+    import pyarrow as pa
+
+    files = files_in(path, CSV)
+    names = read_header(path, cells)
+    wanted = set(names if columns is None else columns)
+    tables = []
+    for file in files:
+        own = names if len(files) == 1 else _own_header(file, cells)
+        _check_same(file, files[0], {*own, *folder_values(path, file)}, set(names))
+        table = _read(file, [n for n in own if n in wanted], ids, cells)
+        for name, value in folder_values(path, file).items():
+            if name in wanted:
+                table = table.append_column(name, pa.repeat(pa.scalar(value), len(table)))
+        tables.append(table)
+    table = _together(tables, [n for n in names if n in wanted])
+    if table.num_rows == 0:
+        raise BagwiseError.because(
+            f"{path} has a header but no rows", "at least one row", "Check how it was written."
+        )
+    columns_read = [
+        _text(column, name in ids, cells) if pa.types.is_string(column.type) else column
+        for name, column in zip(table.column_names, table.itercolumns(), strict=True)
+    ]
+    return pa.table(columns_read, names=table.column_names)
+
+
+def _read(file: Path, columns: Sequence[str], ids: Sequence[str], cells: Cells) -> Any:
+    """Read one file."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    names = read_header(path)
-    chosen = names if columns is None else [name for name in names if name in columns]
+    texts, _ = cells.codes("")
     try:
         table = arrow.read_csv(
-            path,
-            parse_options=arrow.ParseOptions(delimiter=_separator(path), newlines_in_values=True),
+            file,
+            read_options=arrow.ReadOptions(
+                block_size=max(1 << 20, BYTES * len(columns)),
+                use_threads=len(columns) < MANY_COLUMNS,
+            ),
+            parse_options=arrow.ParseOptions(
+                delimiter=_separator(file, cells), newlines_in_values=True
+            ),
             convert_options=arrow.ConvertOptions(
-                include_columns=None if columns is None else chosen,
-                column_types={name: pa.string() for name in ids if name in chosen},
-                null_values=NO_NUMBER,
+                include_columns=columns,
+                column_types={name: pa.string() for name in ids if name in columns},
+                null_values=[*NO_NUMBER, *texts],
+                decimal_point=cells.decimal,
             ),
         )
     except PermissionError:
         raise
     except (OSError, ValueError) as error:  # of pyarrow: damaged gz, rows that differ, encoding
-        raise _explained(path, error) from error
-    if any(pa.types.is_binary(kind) for kind in table.schema.types):
-        raise _explained(path, UnicodeError("text that is not UTF-8"))
-    if table.num_rows == 0:
-        raise BagwiseError.because(
-            f"{path} has a header but no rows", "at least one row", "Check how it was written."
-        )
-    for position, field in enumerate(table.schema):
-        if pa.types.is_string(field.type):
-            column = _text(table.column(position), field.name in ids)
-            table = table.set_column(position, field.name, column)
+        raise _explained(file, error, cells) from error
+    if any(map(pa.types.is_binary, table.schema.types)):
+        raise _explained(file, UnicodeError("text that is not UTF-8"), cells)
     return table
 
 
-def read_header(path: Path) -> list[str]:
-    """Return the names of the columns of a CSV file."""
+def _together(tables: Sequence[Any], names: Sequence[str]) -> Any:
+    """Return the rows of several tables; columns of different types become floats, or text."""
+    import pyarrow as pa
+
+    if len(tables) == 1:
+        return tables[0].select(names)
+    columns = []
+    for name in names:
+        parts = [table.column(name) for table in tables]
+        kinds = {part.type for part in parts if not pa.types.is_null(part.type)} or {pa.null()}
+        kind = next(iter(kinds))
+        if len(kinds) > 1:
+            numeric = all(pa.types.is_integer(k) or pa.types.is_floating(k) for k in kinds)
+            kind = pa.float64() if numeric else pa.string()
+        chunks = [chunk for part in parts for chunk in part.cast(kind).chunks]
+        columns.append(pa.chunked_array(chunks, kind))
+    return pa.table(columns, names=list(names))
+
+
+def _check_same(file: Path, first: Path, names: set[str], expected: set[str]) -> None:
+    odd = sorted(names ^ expected)
+    if odd:
+        raise BagwiseError.because(
+            f"{file} and {first} do not both have the column {odd[0]!r}",
+            "the same columns in all files of a folder",
+            "Write them with the same columns.",
+        )
+
+
+def files_in(path: Path, endings: tuple[str, ...]) -> list[Path]:
+    """Return the files of a path, a file or a folder, in order of their names.
+
+    Hidden files and those that start with an underscore are left out, as is usual.
+    """
+    if not path.is_dir():
+        return [path]
+    try:
+        files = sorted(_walk(path, endings))
+    except PermissionError as error:
+        raise forbidden(Path(error.filename or path)) from error
+    if not files:
+        kinds = [k for k, end in (("Parquet", ".parquet"), ("CSV", ".csv")) if end in endings]
+        raise BagwiseError.because(
+            f"the folder {path} has no {' or '.join(kinds)} files",
+            f"files that end in {', '.join(endings[:-1])} or {endings[-1]}",
+            "Name the file itself, or the folder in which they are.",
+        )
+    return files
+
+
+def _walk(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
+    for entry in path.iterdir():
+        if entry.name[0] in "._":
+            continue
+        if entry.is_dir():
+            yield from _walk(entry, endings)
+        elif entry.name.lower().endswith(endings) and entry.is_file():
+            yield entry
+
+
+def folder_values(path: Path, file: Path) -> dict[str, Any]:
+    """Return the columns that folders such as ``year=2020`` below a path give to a file in them."""
+    if not path.is_dir():
+        return {}
+    parts = [part.partition("=") for part in file.relative_to(path).parts[:-1] if "=" in part]
+    return {name: int(value) if value.isdecimal() else value for name, _, value in parts}
+
+
+def forbidden(path: Path) -> BagwiseError:
+    """Return the error for a file or folder that this user may not read."""
+    return BagwiseError.because(
+        f"{path} may not be read by this user",
+        "a file you have permission to read",
+        "Change its permissions, for example with chmod u+r.",
+    )
+
+
+def read_header(path: Path, cells: Cells = PLAIN) -> list[str]:
+    """Return the names of the columns of a CSV file, or of a folder of them."""
+    file = files_in(path, CSV)[0]
+    return [*_own_header(file, cells), *folder_values(path, file)]
+
+
+def _own_header(path: Path, cells: Cells) -> list[str]:
+    """Return the names of the columns that stand in a file."""
     try:
         with _open(path) as file:
             start = file.read(2)
         if start in UTF_16:
             raise UnicodeError("UTF-16")
         with _open_text(path) as file:
-            names = next((row for row in csv.reader(file, delimiter=_separator(path)) if row), None)
+            rows = csv.reader(file, delimiter=_separator(path, cells))
+            names = next((row for row in rows if row), None)
     except PermissionError:
         raise
     except (OSError, EOFError, UnicodeError, csv.Error) as error:
-        raise _explained(path, error) from error
+        raise _explained(path, error, cells) from error
     if names is None:
         raise BagwiseError.because(
             f"{path} is empty",
             "a header with the names of the columns, then one row per point",
             "Check how it was written.",
         )
-    if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
+    marks = [mark for mark in ";\t|," if mark in names[0]] if len(names) == 1 else []
+    if marks:
+        told = "commas (.csv) or tabs (.tsv)" if cells.sep is None else f"{cells.sep!r}, as told"
         raise BagwiseError.because(
             f"{path} has the one column {names[0]!r}",
-            "fields separated by commas (.csv) or tabs (.tsv)",
-            "Save it with commas, or give a file with tabs the ending .tsv.",
+            f"fields separated by {told}",
+            f"Say sep={marks[0]!r} (--sep).",
         )
     return names
 
 
-def _separator(path: Path) -> str:
+def _separator(path: Path, cells: Cells) -> str:
+    if cells.sep is not None:
+        return cells.sep
     return "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else ","
 
 
@@ -105,13 +232,18 @@ def _open_text(path: Path) -> IO[str]:
     return path.open(encoding="utf-8-sig", newline="")
 
 
-def _text(column: Any, is_id: bool) -> Any:
-    """Return text with empty fields missing; ids as numbers or dates if all of them are."""
+def _text(column: Any, is_id: bool, cells: Cells) -> Any:
+    """Return text with empty fields missing; ids as numbers or dates if all of them are.
+
+    What is no id and has marks between thousands is numbers too, if all of it is.
+    """
     import pyarrow as pa
     from pyarrow import compute
 
     column = compute.if_else(compute.equal(column, ""), pa.scalar(None, pa.string()), column)
-    if not is_id or compute.any(compute.match_substring_regex(column, NOT_A_NUMBER)).as_py():
+    if not is_id:
+        return _grouped(column, cells)
+    if compute.any(compute.match_substring_regex(column, NOT_A_NUMBER)).as_py():
         return column
     for kind in (pa.int64(), pa.float64(), pa.date32(), pa.timestamp("us")):
         try:
@@ -123,10 +255,21 @@ def _text(column: Any, is_id: bool) -> Any:
     return column
 
 
-def _explained(path: Path, error: Exception) -> BagwiseError:
+def _grouped(column: Any, cells: Cells) -> Any:
+    """Return text as numbers if all of it are numbers with marks between thousands."""
+    import pyarrow as pa
+
+    if cells.thousands is None:
+        return column
+    tally, values = Tally("", cells), column.to_numpy()
+    tally.add(values)
+    return pa.array(tally.floats(values), from_pandas=True) if tally.all_numbers else column
+
+
+def _explained(path: Path, error: Exception, cells: Cells) -> BagwiseError:
     """Return the error for a file that cannot be read, with the line if one is to blame."""
     try:
-        return _bad_text(path) or _bad_row(path) or _bad(path, error)
+        return _bad_text(path) or _bad_row(path, cells) or _bad(path, error)
     except (OSError, EOFError) as damage:  # of gzip
         return BagwiseError.because(
             f"{path} cannot be unpacked ({' '.join(str(damage).split())})",
@@ -157,11 +300,11 @@ def _bad_text(path: Path) -> BagwiseError | None:
     return None
 
 
-def _bad_row(path: Path) -> BagwiseError | None:
+def _bad_row(path: Path, cells: Cells) -> BagwiseError | None:
     """Return the error for the first row with more or fewer fields than the header."""
     try:
         with _open_text(path) as file:
-            reader = csv.reader(file, delimiter=_separator(path))
+            reader = csv.reader(file, delimiter=_separator(path, cells))
             header = next(row for row in reader if row)
             for row in reader:
                 if row and len(row) != len(header):

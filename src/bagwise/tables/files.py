@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import stat
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from bagwise.exceptions import BagwiseError, InvalidBagsError
-from bagwise.tables.csv_files import read_csv, read_header
-from bagwise.tables.frames import listing, name_list, open_frame
-from bagwise.tables.reading import Reading, read_table, unused_columns
+from bagwise.tables.cells import Cells
+from bagwise.tables.csv_files import CSV, files_in, forbidden, read_csv, read_header
+from bagwise.tables.frames import (
+    PLAIN,
+    check_different,
+    is_number,
+    listing,
+    may_hold_numbers,
+    name_list,
+    open_frame,
+    why_no_numbers,
+)
+from bagwise.tables.reading import Reading, read_table
 from bagwise.tables.roles import Roles
 from bagwise.tables.schema import Schema
 
 PARQUET = (".parquet", ".pq")
-CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 
 def open_table(
@@ -26,20 +36,23 @@ def open_table(
     *,
     kind: str | None = None,
     ids: Sequence[str] = (),
+    cells: Cells = PLAIN,
 ) -> Any:
-    """Read a Parquet or CSV file, or a folder of Parquet files, as a pyarrow Table.
+    """Read a Parquet or CSV file, or a folder of them, as a pyarrow Table.
 
     Parameters
     ----------
     path : str or path
         Ends in ``.parquet``, ``.pq``, ``.csv``, ``.tsv``, ``.csv.gz`` or ``.tsv.gz``, or is a
-        folder of Parquet files.
+        folder of such files.
     columns : sequence of str, optional
         Only these are read; all by default.
     kind : {"parquet", "csv"}, optional
         By default as the path ends.
     ids : sequence of str
         Columns in which ``007`` is not ``7``, in a CSV file.
+    cells : Cells
+        How the cells of a CSV file are written.
 
     Examples
     --------
@@ -48,23 +61,50 @@ def open_table(
     >>> open_table(path, ["race", "poll_margin"]).num_rows
     8824
     """
-    path = existing(path)
-    kind = kind or kind_of(path)
-    names = table_columns(path, kind=kind)
-    chosen = names if columns is None else name_list(columns)
-    absent = [name for name in chosen if name not in names]
+    source = Source.of(path, kind, cells)
+    chosen = source.names if columns is None else name_list(columns)
+    absent = [name for name in chosen if name not in set(source.names)]
     if absent:
-        raise no_column(path, absent, names)
-    return _parquet(path, chosen) if kind == "parquet" else _csv(path, chosen, name_list(ids))
+        raise no_column(source.path, absent, source.names)
+    return source.read(chosen, name_list(ids))
 
 
-def table_columns(path: Any, *, kind: str | None = None) -> list[str]:
+def table_columns(path: Any, *, kind: str | None = None, cells: Cells = PLAIN) -> list[str]:
     """Return the names of the columns of a file, without reading its rows."""
-    path = existing(path)
-    if (kind or kind_of(path)) == "parquet":
-        return list(parquet_dataset(path).schema.names)
-    names: list[str] = _allowed(path, read_header)
-    return names
+    return Source.of(path, kind, cells).names
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A file or folder whose columns are known.
+
+    Attributes
+    ----------
+    path : Path;  names : of its columns
+    dataset : of pyarrow, if it is Parquet;  cells : how it is written, if it is CSV
+    """
+
+    path: Path
+    names: list[str]
+    dataset: Any
+    cells: Cells
+
+    @classmethod
+    def of(cls, path: Any, kind: str | None = None, cells: Cells = PLAIN) -> Source:
+        """Find out the columns of a file, without reading its rows."""
+        path = existing(path)
+        if (kind or kind_of(path)) == "parquet":
+            dataset = parquet_dataset(path)
+            return cls(path, list(dataset.schema.names), dataset, cells)
+        names: list[str] = _allowed(path, lambda path: read_header(path, cells))
+        check_different(names, str(path))
+        return cls(path, names, None, cells)
+
+    def read(self, columns: Sequence[str], ids: Sequence[str]) -> Any:
+        """Read some columns as a pyarrow Table."""
+        if self.dataset is not None:
+            return _parquet(self.path, self.dataset, columns)
+        return _allowed(self.path, lambda path: read_csv(path, columns, ids, self.cells))
 
 
 def read_file(
@@ -82,35 +122,52 @@ def read_file(
     labels : path or data frame, optional
     kind : {"parquet", "csv"}, optional
     """
-    path = existing(path)
-    kind = kind or kind_of(path)
+    source = Source.of(path, kind, plan.cells)
     ids = name_list(plan.bag)
     if is_path(labels):
-        labels = open_table(labels, ids=ids)
-    names = table_columns(path, kind=kind)
-    elsewhere = [] if labels is None else open_frame(labels, "labels table").columns
-    check_asked(path, plan, names, elsewhere)
+        labels = open_table(labels, ids=ids, cells=plan.cells)
+    bag_table = None if labels is None else open_frame(labels, "labels table")
+    there = () if bag_table is None else bag_table.columns
+    check_asked(source.path, plan, source.names, there)
+    asked = set(_asked(plan))
     if isinstance(plan, Schema) or plan.features is not None:
-        return read_table(
-            open_table(path, [n for n in names if n in _asked(plan)], kind=kind, ids=ids),
-            plan,
-            labels=labels,
-        )
-    if kind == "csv":
-        return read_table(open_table(path, kind=kind, ids=ids), plan, labels=labels)
-    empty = open_frame(parquet_dataset(path).schema.empty_table().select(names))
-    schema = plan.schema(empty, None if labels is None else open_frame(labels))
-    table = open_table(path, [n for n in names if n in schema.columns], kind=kind)
-    reading = read_table(table, plan, labels=labels)
-    return replace(reading, report=replace(reading.report, unused=unused_columns(empty, schema)))
+        chosen = [name for name in source.names if name in asked]
+        return read_table(source.read(chosen, ids), plan, labels=bag_table)
+    skipped = {} if source.dataset is None else _no_numbers(source.dataset.schema, asked)
+    chosen = [name for name in source.names if name not in skipped]
+    reading = read_table(source.read(chosen, ids), plan, labels=bag_table)
+    return _with_left_out(reading, skipped, source.names)
+
+
+def _no_numbers(schema: Any, asked: set[str]) -> dict[str, str]:
+    """Return the columns of Parquet whose types cannot hold numbers, and what they hold."""
+    empty = open_frame(schema.empty_table())
+    found = {}
+    for name in empty.columns:
+        dtype = empty.dtype(name)
+        if name not in asked and not is_number(dtype) and not may_hold_numbers(dtype):
+            found[name] = why_no_numbers(empty, name, None) or ""
+    return found
+
+
+def _with_left_out(reading: Reading, skipped: dict[str, str], names: Sequence[str]) -> Reading:
+    """Add columns that were not even read to those left out, in the order of the file."""
+    found = skipped | reading.schema.left_out
+    left_out = {name: found.pop(name) for name in names if name in found} | found
+    return replace(
+        reading,
+        schema=replace(reading.schema, left_out=left_out),
+        report=replace(reading.report, left_out=left_out),
+    )
 
 
 def check_asked(
-    path: Path, plan: Roles | Schema, names: Sequence[str], elsewhere: Sequence[str]
+    path: Path, plan: Roles | Schema, names: Sequence[str], elsewhere: Iterable[str]
 ) -> None:
     """Raise unless a file with these columns, or the labels table, has all that are asked for."""
-    absent = [name for name in _asked(plan) if name not in (*names, *elsewhere)]
-    ids = [name for name in name_list(plan.bag) if name not in (*names, *absent)]
+    own, there = set(names), {*names, *elsewhere}
+    absent = [name for name in _asked(plan) if name not in there]
+    ids = [name for name in name_list(plan.bag) if name not in own and name in there]
     if absent or ids:
         raise no_column(path, [*absent, *ids], names)
 
@@ -132,14 +189,41 @@ def existing(path: Any) -> Path:
     file. There is no folder /no/such either: check the path.
     """
     path = Path(path).expanduser()
-    if path.exists():
-        return path
-    if not path.parent.is_dir():
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        raise _no_file(path) from None
+    except PermissionError as error:
+        raise forbidden(path) from error
+    except (OSError, ValueError) as error:  # a name too long, links in a circle, a zero in it
+        raise BagwiseError.because(
+            f"{str(path)!r:.200} cannot be opened ({error})", "a Parquet or CSV file", "Check it."
+        ) from error
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise BagwiseError.because(
+            f"{path} is {_special(mode)}",
+            "a plain file, which can be read more than once",
+            "Write what comes from it to a file first.",
+        )
+    return path
+
+
+def _no_file(path: Path) -> BagwiseError:
+    """Return the error for a file that is not there, with names like it."""
+    try:
+        there = os.listdir(path.parent) if path.parent.is_dir() else None
+    except PermissionError:
+        there = []
+    if there is None:
         remedy = f"There is no folder {path.parent} either: check the path."
     else:
-        near = difflib.get_close_matches(path.name, os.listdir(path.parent))
+        near = difflib.get_close_matches(path.name, there)
         remedy = f"Did you mean {' or '.join(near)}?" if near else "Check the path."
-    raise BagwiseError.because(f"there is no file {path}", "a Parquet or CSV file", remedy)
+    return BagwiseError.because(f"there is no file {path}", "a Parquet or CSV file", remedy)
+
+
+def _special(mode: int) -> str:
+    return "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
 
 
 def kind_of(path: Path) -> str:
@@ -151,37 +235,36 @@ def kind_of(path: Path) -> str:
     'csv'
     """
     name = path.name.lower()
-    if path.is_dir() or name.endswith(PARQUET):
+    if path.is_dir():
+        return _kind_in(path)
+    if name.endswith(PARQUET):
         return "parquet"
     if name.endswith(CSV):
         return "csv"
     raise BagwiseError.because(
         f"{path} has the ending {path.suffix!r}" if path.suffix else f"{path} has no ending",
-        f"one of {', '.join((*PARQUET, *CSV))}, or a folder of Parquet files",
+        f"one of {', '.join((*PARQUET, *CSV))}, or a folder of such files",
         "Convert it, or rename it if it is one of these.",
     )
 
 
-def parquet_files(path: Path) -> list[Path]:
-    """Return the Parquet files of a path, a file or a folder, in order of their names.
+def is_csv(path: Path) -> bool:
+    """Whether a path is a CSV file, or a folder with nothing but such."""
+    files = files_in(path, (*PARQUET, *CSV))
+    return all(file.name.lower().endswith(CSV) for file in files)
 
-    Hidden files and those that start with an underscore are left out, as is usual.
-    """
-    if not path.is_dir():
-        return [path]
-    files = sorted(
-        file
-        for file in path.rglob("*")
-        if file.name.lower().endswith(PARQUET)
-        and not any(part[0] in "._" for part in file.relative_to(path).parts)
-    )
-    if not files:
+
+def _kind_in(folder: Path) -> str:
+    """Return what the files of a folder are: of one kind."""
+    files = files_in(folder, (*PARQUET, *CSV))
+    kinds = {kind_of(file): file for file in files}
+    if len(kinds) > 1:
         raise BagwiseError.because(
-            f"the folder {path} has no Parquet files",
-            f"files that end in {' or '.join(PARQUET)}",
-            "Name the file itself, or the folder in which they are.",
+            f"the folder {folder} has both {kinds['parquet'].name} and {kinds['csv'].name}",
+            "files of one kind",
+            "Name one file, or move those of one kind to a folder of their own.",
         )
-    return files
+    return next(iter(kinds))
 
 
 def parquet_dataset(path: Any) -> Any:
@@ -199,9 +282,10 @@ def parquet_dataset(path: Any) -> Any:
     import pyarrow.dataset as ds
 
     path = existing(path)
-    files = parquet_files(path)
+    files = files_in(path, PARQUET)
     schemas = [_parquet_schema(file) for file in files]
     for file, schema in zip(files, schemas, strict=True):
+        check_different(schema.names, str(file))
         odd = sorted(set(schema.names) ^ set(schemas[0].names))
         if odd:
             raise BagwiseError.because(
@@ -216,7 +300,8 @@ def parquet_dataset(path: Any) -> Any:
     sources = [str(file.resolve()) for file in files]
     try:
         together = pa.unify_schemas(schemas, promote_options="permissive")
-        folders = [f for f in ds.dataset(sources, **options).schema if f.name not in together.names]
+        own = set(together.names)
+        folders = [f for f in ds.dataset(sources, **options).schema if f.name not in own]
         return ds.dataset(sources, schema=pa.schema([*together, *folders]), **options)
     except (pa.ArrowException, TypeError) as error:
         raise damaged(path, error) from error
@@ -230,20 +315,19 @@ def _parquet_schema(file: Path) -> Any:
     try:
         return pq.read_schema(file)
     except PermissionError as error:
-        raise _forbidden(file) from error
+        raise forbidden(file) from error
     except (pa.ArrowException, OSError) as error:
         raise damaged(file, error) from error
 
 
-def _parquet(path: Path, columns: Sequence[str]) -> Any:
+def _parquet(path: Path, dataset: Any, columns: Sequence[str]) -> Any:
     """Read columns of Parquet files."""
     import pyarrow as pa
 
-    dataset = parquet_dataset(path)
     try:
         table = dataset.to_table(columns=list(columns))
     except PermissionError as error:
-        raise _forbidden(path) from error
+        raise forbidden(path) from error
     except (pa.ArrowException, OSError) as error:
         raise damaged(path, error) from error
     if table.num_rows == 0:
@@ -253,20 +337,12 @@ def _parquet(path: Path, columns: Sequence[str]) -> Any:
     return table
 
 
-def _csv(path: Path, columns: Sequence[str], ids: Sequence[str]) -> Any:
-    return _allowed(path, lambda file: read_csv(file, columns, ids))
-
-
 def _allowed(path: Path, read: Callable[[Path], Any]) -> Any:
     """Read a CSV file, or say that it may not be read."""
-    if path.is_dir():
-        raise BagwiseError.because(
-            f"{path} is a folder", "a CSV file", "Name one of the files in it."
-        )
     try:
         return read(path)
     except PermissionError as error:
-        raise _forbidden(path) from error
+        raise forbidden(path) from error
 
 
 def no_column(path: Path, absent: Sequence[str], names: Sequence[str]) -> BagwiseError:
@@ -276,14 +352,6 @@ def no_column(path: Path, absent: Sequence[str], names: Sequence[str]) -> Bagwis
         f"{path} has no column {listing(absent)}",
         f"one of its columns: {listing(names)}",
         f"Did you mean {near[0]!r}?" if near else "Check the spelling.",
-    )
-
-
-def _forbidden(path: Path) -> BagwiseError:
-    return BagwiseError.because(
-        f"{path} may not be read by this user",
-        "a file you have permission to read",
-        "Change its permissions, for example with chmod u+r.",
     )
 
 

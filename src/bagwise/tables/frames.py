@@ -2,31 +2,117 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, KeysView
 from dataclasses import replace
-from datetime import date
+from datetime import date, time, timedelta
+from functools import cached_property
 from typing import Any
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Float, Float64, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 from narwhals.dependencies import is_into_dataframe
 
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
-from bagwise.grouping import Grouping, group_rows, id_array, missing, plain
+from bagwise.grouping import Grouping, group_rows, id_array, plain, show
+from bagwise.tables.cells import Cells, Tally, shortened
 from bagwise.validation import Names, matrix
 
 is_frame = is_into_dataframe
 
+PLAIN = Cells()
+# Rows up to which columns are kept as floats once they are: tables of many columns have few rows,
+# and converting takes longer than to look at the numbers.
+SHORT = 1 << 14
 
-def open_frame(frame: Any, what: str = "data frame") -> nw.DataFrame[Any]:
-    """Wrap a data frame for narwhals, its columns named by strings, or say which can be read.
+# Why columns of a type are no features, in words; and objects, by the type of the first.
+KINDS: tuple[tuple[Any, str], ...] = (
+    (nw.Date, "dates"),
+    (nw.Datetime, "dates"),
+    (nw.Time, "times of day"),
+    (nw.Duration, "durations"),
+    (nw.List, "lists"),
+    (nw.Array, "lists"),
+    (nw.Struct, "records"),
+    (nw.Binary, "bytes"),
+)
+OBJECTS: tuple[tuple[Any, str], ...] = (
+    (date, "dates"),
+    (time, "times of day"),
+    (timedelta, "durations"),
+    (complex, "complex numbers"),
+    (bytes, "bytes"),
+    ((list, tuple, np.ndarray), "lists"),
+    (dict, "records"),
+)
+
+
+class Table:
+    """A data frame whose columns are found by name at once, however many there are.
+
+    Attributes
+    ----------
+    frame : DataFrame of narwhals
+    """
+
+    def __init__(self, frame: nw.DataFrame[Any]) -> None:
+        self.frame = frame
+        self._floats: dict[str, Float[np.ndarray, " n_rows"]] = {}
+
+    @cached_property
+    def _columns(self) -> dict[str, nw.Series[Any]]:
+        names = map(str, self.frame.columns)
+        return dict(zip(names, self.frame.iter_columns(), strict=True))
+
+    @cached_property
+    def _types(self) -> dict[str, Any]:
+        return {name: column.dtype for name, column in self._columns.items()}
+
+    @property
+    def columns(self) -> KeysView[str]:
+        """Names of the columns, in order."""
+        return self._columns.keys()
+
+    def get_column(self, name: str) -> nw.Series[Any]:
+        """Return a column."""
+        return self._columns[name]
+
+    def dtype(self, name: str) -> Any:
+        """Return the type of a column."""
+        return self._types[name]
+
+    def floats(self, name: str) -> Float[np.ndarray, " n_rows"]:
+        """Return a column of a numeric type as floats; float32 stays."""
+        if name in self._floats:
+            return self._floats[name]
+        column, dtype = self._columns[name], self._types[name]
+        if not isinstance(dtype, nw.Float32 | nw.Float64):
+            column = column.cast(nw.Float64)
+        found = column.to_numpy()
+        if len(self) <= SHORT:
+            self._floats[name] = found
+        return found
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def take(self, rows: Int[np.ndarray, " k"]) -> Table:
+        """Return some rows."""
+        return Table(self.frame[rows])
+
+
+def open_frame(frame: Any, what: str = "data frame") -> Table:
+    """Wrap a data frame, its columns named by strings, or say which can be read.
 
     Examples
     --------
     >>> import pyarrow as pa
-    >>> open_frame(pa.table({"x": [1, 2]})).columns
+    >>> list(open_frame(pa.table({"x": [1, 2]})).columns)
     ['x']
     """
+    if isinstance(frame, Table):
+        return frame
     try:
         table = nw.from_native(_arrow_values(frame), eager_only=True)
     except TypeError:
@@ -42,8 +128,19 @@ def open_frame(frame: Any, what: str = "data frame") -> nw.DataFrame[Any]:
             "a frame whose column names are all different",
             "Rename or drop columns.",
         ) from error
-    odd = {name: str(name) for name in table.columns if not isinstance(name, str)}
-    return table.rename(odd) if odd else table
+    check_different(table.columns, f"the {what}")
+    return Table(table)
+
+
+def check_different(names: Iterable[Any], what: str) -> None:
+    """Raise if two columns have the same name, once names are strings."""
+    name, times = next(iter(Counter(map(str, names)).most_common(1)), ("", 1))
+    if times > 1:
+        raise InvalidBagsError.because(
+            f"{what} cannot be read (it has a column named {name!r} {times} times)",
+            "a frame whose column names are all different",
+            "Rename or drop columns.",
+        )
 
 
 def _arrow_values(frame: Any) -> Any:
@@ -54,23 +151,33 @@ def _arrow_values(frame: Any) -> Any:
 
     if isinstance(frame, pa.RecordBatch):
         frame = pa.Table.from_batches([frame])
-    if isinstance(frame, pa.Table):
-        for position, field in enumerate(frame.schema):
-            if pa.types.is_dictionary(field.type):
-                column = frame.column(position).cast(field.type.value_type)
-                frame = frame.set_column(position, field.name, column)
+    if isinstance(frame, pa.Table) and any(map(pa.types.is_dictionary, frame.schema.types)):
+        columns = [
+            column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+            for column in frame.itercolumns()
+        ]
+        frame = pa.table(columns, names=frame.column_names)
     return frame
 
 
 def name_list(names: Any) -> list[str]:
-    """Return one name or several as a list of strings.
+    """Return one name, several or none as a list of strings.
 
     Examples
     --------
-    >>> name_list("x"), name_list(("x", "y")), name_list([0, 1])
-    (['x'], ['x', 'y'], ['0', '1'])
+    >>> name_list("x"), name_list(("x", "y")), name_list([0, 1]), name_list(None)
+    (['x'], ['x', 'y'], ['0', '1'], [])
     """
-    return [names] if isinstance(names, str) else [str(name) for name in names]
+    if names is None or isinstance(names, str):
+        return [] if names is None else [names]
+    try:
+        return [str(name) for name in names]
+    except TypeError:
+        raise BagwiseError.because(
+            f"{show(names)} is given as the name of a column",
+            "a name, or a list of names",
+            "Give names of columns as strings.",
+        ) from None
 
 
 def listing(names: Any) -> str:
@@ -78,11 +185,11 @@ def listing(names: Any) -> str:
     return ", ".join(map(repr, names)) or "none"
 
 
-def check_present(table: nw.DataFrame[Any], names: Any, what: str = "data frame") -> None:
+def check_present(table: Table, names: Any, what: str = "data frame") -> None:
     """Raise unless a table has all these columns."""
     absent = [name for name in names if name not in table.columns]
     if absent:
-        index = getattr(getattr(table.to_native(), "index", None), "names", ())
+        index = getattr(getattr(table.frame.to_native(), "index", None), "names", ())
         raise InvalidBagsError.because(
             f"the {what} has no column {listing(absent)}",
             f"one of its columns: {listing(table.columns)}",
@@ -102,6 +209,8 @@ def values(column: nw.Series[Any]) -> Shaped[np.ndarray, " n_rows"]:
         native = getattr(column.to_native(), "dtype", None)
         if getattr(native, "name", "") != "category":  # pandas has categories of any type
             column = column.cast(nw.String)
+    if column.dtype.is_integer() and column.null_count():
+        return np.array(column.to_list(), dtype=object)  # floats would round ids beyond 2^53
     array = column.to_numpy()
     if array.dtype.kind == "O" and len(array) and all(type(value) is date for value in array):
         return array.astype("datetime64[D]")
@@ -113,36 +222,120 @@ def values(column: nw.Series[Any]) -> Shaped[np.ndarray, " n_rows"]:
 
 
 def numbers(
-    table: nw.DataFrame[Any], name: str, error: type[BagwiseError] = InvalidBagsError
+    table: Table,
+    name: str,
+    cells: Cells = PLAIN,
+    error: type[BagwiseError] = InvalidBagsError,
 ) -> Float[np.ndarray, " rows"]:
-    """Return a numeric or boolean column as floats, missing values as NaN; float32 stays."""
-    column = table.get_column(name)
-    if isinstance(column.dtype, nw.Object | nw.Unknown):
-        found = _object_numbers(column.to_numpy())
-        if found is not None:
-            return found
-    if not (column.dtype.is_numeric() or isinstance(column.dtype, nw.Boolean)):
+    """Return a column of numbers as floats, missing values as NaN; float32 stays.
+
+    Truth values are 0 and 1; text and objects are numbers if all of them are.
+    """
+    if is_number(table.dtype(name)):
+        found = table.floats(name)
+    else:
+        tally = check_numbers(table, name, tally_of(table, name, cells), error)
+        found = tally.floats(values(table.get_column(name)))
+    coded = is_coded(found, cells, name)
+    return found if coded is None else np.where(coded, found.dtype.type(np.nan), found)
+
+
+def check_numbers(
+    table: Table, name: str, tally: Tally | None, error: type[BagwiseError] = InvalidBagsError
+) -> Tally:
+    """Return the tally of a column whose cells are all numbers or missing; raise if not."""
+    refusal = None if tally is None else tally.refusal(error)
+    if refusal is not None:
+        raise refusal
+    if tally is None or tally.odd is not None:
         raise error.because(
-            f"column {name!r} has type {column.dtype}",
+            f"column {name!r} has type {table.dtype(name)}",
             "numbers",
             "Leave it out of the features, or encode it as numbers (dates as a number of days, "
             f"categories with one_hot={name!r}, text with a numeric cast).",
         )
-    single = isinstance(column.dtype, nw.Float32)
-    return column.cast(nw.Float32 if single else nw.Float64).to_numpy()
+    return tally
 
 
-def _object_numbers(array: Shaped[np.ndarray, " rows"]) -> Float64[np.ndarray, " rows"] | None:
-    """Return objects that are all numbers, truth values or missing as floats; None if not."""
-    absent = missing(array)
-    if not all(isinstance(value, bool | int | float | np.number) for value in array[~absent]):
+def is_number(dtype: Any) -> bool:
+    """Whether every value of a type is a number, or a truth value."""
+    return bool(dtype.is_numeric()) or isinstance(dtype, nw.Boolean)
+
+
+def tally_of(table: Table, name: str, cells: Cells) -> Tally | None:
+    """Count the numbers among the cells of a column, or None if its type cannot hold any."""
+    if not may_hold_numbers(table.dtype(name)):
         return None
-    out = np.full(len(array), np.nan)
-    out[~absent] = array[~absent].astype(np.float64)
-    return out
+    tally = Tally(name, cells)
+    tally.add(values(table.get_column(name)))
+    return tally
 
 
-def label_values(table: nw.DataFrame[Any], name: str) -> Shaped[np.ndarray, " n_rows"]:
+def may_hold_numbers(dtype: Any) -> bool:
+    """Whether a type that is not numeric may hold numbers: text, objects, and types unknown."""
+    return isinstance(dtype, nw.String | nw.Object | nw.Unknown | nw.Categorical | nw.Enum)
+
+
+def why_no_numbers(table: Table, name: str, tally: Tally | None) -> str | None:
+    """Say why a column is no feature unless it is named; None if it is one.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = open_frame(pa.table({"zip": ["01234", "01235"], "note": ["-", "late"]}))
+    >>> [why_no_numbers(table, name, tally_of(table, name, PLAIN)) for name in table.columns]
+    ["codes, such as '01234'", "text, such as '-'"]
+    """
+    dtype = table.dtype(name)
+    if is_number(dtype):
+        return None
+    if tally is None:
+        return next((words for kind, words in KINDS if isinstance(dtype, kind)), str(dtype))
+    if tally.n_cells == 0:
+        return "no value at all"
+    if tally.code is not None and tally.odd is None:
+        return f"codes, such as {show(tally.code)}"
+    if tally.odd is None:
+        return None
+    odd = tally.odd[1]
+    words = "text" if isinstance(odd, str) else "objects"
+    known = next((words for kind, words in OBJECTS if isinstance(odd, kind)), None)
+    return known or f"{words}, such as {shortened(odd)}"
+
+
+def is_coded(
+    column: Shaped[np.ndarray, " rows"], cells: Cells, name: str
+) -> Shaped[np.ndarray, " rows"] | None:
+    """Which values stand for missing ones, by na_values; None if none does."""
+    texts, codes = cells.codes(name)
+    if not texts and not codes:
+        return None
+    if column.dtype.kind in "fiub":
+        # In the column's own precision: a code is written as it is shown.
+        coded = np.isin(column, np.array(codes, dtype=np.float64).astype(column.dtype))
+    elif column.dtype.kind in "OUT":
+        known = {*texts, *codes}
+        coded = np.array([value in known for value in column.tolist()], dtype=bool)
+    else:
+        return None
+    return coded if coded.any() else None
+
+
+def without_codes(
+    column: Shaped[np.ndarray, " rows"], cells: Cells, name: str
+) -> Shaped[np.ndarray, " rows"]:
+    """Return a column with None, or NaN among floats, where a value stands for a missing one."""
+    coded = is_coded(column, cells, name)
+    if coded is None:
+        return column
+    if column.dtype.kind == "f":
+        return np.where(coded, column.dtype.type(np.nan), column)
+    column = column.astype(object)
+    column[coded] = None
+    return column
+
+
+def label_values(table: Table, name: str, cells: Cells = PLAIN) -> Shaped[np.ndarray, " n_rows"]:
     """Return labels row by row: numbers as they are (floats if any is missing), others as values.
 
     Examples
@@ -152,8 +345,12 @@ def label_values(table: nw.DataFrame[Any], name: str) -> Shaped[np.ndarray, " n_
     array([ 1., nan])
     """
     column = table.get_column(name)
-    gaps = column.dtype.is_numeric() and column.is_null().any()
-    return numbers(table, name, InvalidLabelsError) if gaps else values(column)
+    if table.dtype(name).is_numeric():
+        rows = None if column.null_count() else values(column)
+        if rows is None or rows.dtype.kind == "O" or is_coded(rows, cells, name) is not None:
+            return numbers(table, name, cells, InvalidLabelsError)
+        return rows
+    return without_codes(values(column), cells, name)
 
 
 def group_columns(columns: tuple[Shaped[np.ndarray, " n_rows"], ...]) -> Grouping:
@@ -235,11 +432,9 @@ def to_matrix(rows: Any, what: str) -> tuple[Float[np.ndarray, "rows columns"], 
     return array, tuple(table.columns) if named else None
 
 
-def _matrix(table: nw.DataFrame[Any], names: list[Any]) -> Float[np.ndarray, "rows columns"]:
+def _matrix(table: Table, names: list[Any]) -> Float[np.ndarray, "rows columns"]:
     """Return numeric columns side by side: float32 if all of them are, else float64."""
-    single = bool(names) and all(
-        isinstance(table.get_column(name).dtype, nw.Float32) for name in names
-    )
+    single = bool(names) and all(isinstance(table.dtype(name), nw.Float32) for name in names)
     out = np.empty((len(table), len(names)), dtype=np.float32 if single else np.float64)
     for position, name in enumerate(names):
         out[:, position] = numbers(table, name)

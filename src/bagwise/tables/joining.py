@@ -6,13 +6,12 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from jaxtyping import Bool, Int64, Shaped
 
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 from bagwise.grouping import Grouping, missing, show
-from bagwise.tables.frames import check_present, composite_ids, group_columns, values
+from bagwise.tables.frames import Table, check_present, composite_ids, group_columns, values
 from bagwise.tables.read_report import ReadReport
 from bagwise.tables.rows import Place, by_column, count, no_bag_id
 from bagwise.tables.schema import Schema
@@ -51,13 +50,13 @@ class Match:
         )
 
 
-def join(table: nw.DataFrame[Any], labels: nw.DataFrame[Any], schema: Schema) -> Match:
+def join(table: Table, labels: Table, schema: Schema) -> Match:
     """Match points and labels by bag id.
 
     Parameters
     ----------
-    table : DataFrame of narwhals with one row per point, all with an id
-    labels : DataFrame of narwhals with one row per bag
+    table : Table with one row per point, all with an id
+    labels : Table with one row per bag
     schema : Schema
         What is read from ``labels``.
     """
@@ -89,7 +88,7 @@ def join(table: nw.DataFrame[Any], labels: nw.DataFrame[Any], schema: Schema) ->
 
 
 def rows_with_id(
-    table: nw.DataFrame[Any], schema: Schema
+    table: Table, schema: Schema
 ) -> tuple[Int64[np.ndarray, " n_known"] | None, dict[str, int]]:
     """Return the rows that have a bag id, None for all, and the missing ids by column.
 
@@ -122,7 +121,7 @@ def keys(ids: Shaped[np.ndarray, " n_bags"]) -> list[Hashable]:
     return ids.astype("M8[ns]").tolist() if ids.dtype.kind == "M" else ids.tolist()
 
 
-def _label_rows(labels: nw.DataFrame[Any], schema: Schema) -> dict[Hashable, int]:
+def _label_rows(labels: Table, schema: Schema) -> dict[Hashable, int]:
     """Return the row of every bag in the labels table, which must have only one."""
     columns = tuple(values(labels.get_column(name)) for name in schema.bag)
     known, _ = rows_with_id(labels, schema)
@@ -154,7 +153,7 @@ def _counts(gaps: dict[str, Any], rows: Int64[np.ndarray, " n"]) -> dict[str, in
     return {name: number for name, number in counts.items() if number}
 
 
-def _no_match(grouping: Grouping, labels: nw.DataFrame[Any], schema: Schema) -> InvalidLabelsError:
+def _no_match(grouping: Grouping, labels: Table, schema: Schema) -> InvalidLabelsError:
     columns = tuple(values(labels.get_column(name)) for name in schema.bag)
     examples = [grouping.ids[0], *composite_ids(columns, np.arange(min(1, len(labels))))]
     written = [f"{show(bag)} ({_type(bag)})" for bag in examples]

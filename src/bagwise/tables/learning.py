@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 
 from bagwise.progress import Progress
 from bagwise.tables.categories import distinct_values, learn_categories
-from bagwise.tables.frames import group_columns, numbers, open_frame, values
+from bagwise.tables.frames import group_columns, open_frame, values
 from bagwise.tables.joining import keys
 from bagwise.tables.parquet_rows import ParquetRows
 from bagwise.tables.reading import nothing_left
+from bagwise.tables.sample import Sample
 from bagwise.tables.schema import Schema, median
 from bagwise.validation import check_names
 
@@ -64,46 +65,6 @@ class FirstRows:
         return pa.concat_tables(self._tables)
 
 
-class Sample:
-    """A random sample of rows of numbers of which nobody knows how many will come.
-
-    Every row is given a random number, and the k rows with the smallest are kept.
-
-    Examples
-    --------
-    >>> sample = Sample(2, np.random.default_rng(0))
-    >>> for start in (0.0, 10.0):
-    ...     sample.add(np.arange(start, start + 5)[:, None])
-    >>> sample.rows().shape
-    (2, 1)
-    """
-
-    def __init__(self, k: int, rng: np.random.Generator) -> None:
-        self._k, self._rng, self._below = k, rng, 1.0
-        self._drawn = np.zeros(0)
-        self._rows: Any = None
-
-    def add(self, rows: Float64[np.ndarray, "m q"]) -> None:
-        """Add rows, of which some may be kept."""
-        drawn = self._rng.random(len(rows))
-        mask = drawn < self._below
-        self._drawn = np.concatenate([self._drawn, drawn[mask]])
-        self._rows = rows[mask] if self._rows is None else np.vstack([self._rows, rows[mask]])
-        if len(self._drawn) > 2 * self._k:
-            self._cut()
-
-    def _cut(self) -> None:
-        best = np.argpartition(self._drawn, self._k)[: self._k]
-        self._drawn, self._rows = self._drawn[best], self._rows[best]
-        self._below = float(self._drawn.max())
-
-    def rows(self) -> Float64[np.ndarray, "k q"]:
-        """Return the sample: all rows, if there were no more than k."""
-        if len(self._drawn) > self._k:
-            self._cut()
-        return self._rows
-
-
 def learn(source: ParquetRows, *, progress: bool = True) -> Schema:
     """Return the source's schema with the categories and medians of its rows, in one pass.
 
@@ -150,10 +111,10 @@ class _Lessons:
         """Learn from some rows of a pyarrow table."""
         frame = open_frame(table)
         if self._numeric:
-            columns = [numbers(frame, name)[rows] for name in self._numeric]
+            columns = [self._schema.numbers(frame, name)[rows] for name in self._numeric]
             self._sample.add(np.column_stack(columns).astype(np.float64))
         for name, found in self._categories.items():
-            distinct, _ = distinct_values(values(frame.get_column(name))[rows])
+            distinct, _ = distinct_values(self._schema.values(frame, name)[rows])
             found |= dict.fromkeys(distinct)
         if self._schema.covariates:
             self._first.add(table, rows)

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from bagwise.grouping import missing
+from bagwise.tables.csv_files import forbidden
 from bagwise.tables.files import damaged
 from bagwise.tables.frames import group_columns, open_frame, values
 from bagwise.tables.joining import keys
@@ -78,7 +79,7 @@ class ParquetRows:
         return filled(self._pieces(columns), self._batch_rows(columns))
 
     def _batch_rows(self, columns: tuple[str, ...]) -> int:
-        width = max(len(columns), len(self.schema.feature_names))
+        width = max(1, len(columns), len(self.schema.feature_names))
         return max(1, min(BATCH_ROWS, BATCH_NUMBERS // width))
 
     def _pieces(self, columns: tuple[str, ...]) -> Iterator[Any]:
@@ -102,6 +103,8 @@ class ParquetRows:
                 with pq.ParquetFile(fragment.open(), **options) as file:
                     for batch in file.iter_batches(n_rows, columns=own):
                         yield _completed(batch, wanted, folders)
+            except PermissionError as error:
+                raise forbidden(Path(fragment.path)) from error
             except (pa.ArrowException, OSError) as error:
                 raise damaged(Path(fragment.path), error) from error
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from jaxtyping import Float, Float64, Shaped
 
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 from bagwise.grouping import Grouping, no_bags, plain
-from bagwise.tables.frames import check_present, group_columns, open_frame, values
+from bagwise.tables.constancy import Constancy
+from bagwise.tables.frames import Table, check_present, group_columns, open_frame, values
 from bagwise.tables.joining import join, keys, rows_with_id
-from bagwise.tables.read_report import ReadReport
+from bagwise.tables.read_report import ReadReport, outlier_lines
 from bagwise.tables.roles import Roles
 from bagwise.tables.rows import Rows, by_column, count
 from bagwise.tables.schema import Schema
@@ -84,30 +84,34 @@ def read_table(frame: Any, plan: Roles | Schema, *, labels: Any = None) -> Readi
     schema = plan.schema(table, bag_table) if isinstance(plan, Roles) else plan
     own, theirs = split_schema(schema, bag_table)
     check_present(table, own.columns)
+    own.check_numbers(table)  # while rows have the numbers that a user knows
+    if bag_table is not None and theirs is not None:
+        check_present(bag_table, theirs.columns, "labels table")
+        theirs.check_numbers(bag_table)
     report = ReadReport(n_rows=len(table))
     known, id_gaps = rows_with_id(table, own)
-    table = table if known is None else table[known]
+    table = table if known is None else table.take(known)
     n_unmatched = 0
     if bag_table is not None and theirs is not None:
         match = join(table, bag_table, theirs)
-        table = table if match.rows is None else table[match.rows]
-        bag_table, n_unmatched = bag_table[match.label_rows], match.n_unmatched_rows
+        table = table if match.rows is None else table.take(match.rows)
+        bag_table, n_unmatched = bag_table.take(match.label_rows), match.n_unmatched_rows
         id_gaps, report = id_gaps | match.gaps, match.report(report)
     if isinstance(plan, Roles):
         own = _learn(own, table)
         theirs = None if theirs is None else theirs.learnt(bag_table)
         schema = merge_schemas(schema, own, theirs)
-        report = replace(report, unused=unused_columns(table, schema))
+        report = replace(report, left_out=schema.left_out)
     rows = own.arrays(table)
     bag_rows = None if theirs is None else theirs.arrays(bag_table)
     report = _report(report, schema, id_gaps, (rows, bag_rows), n_unmatched)
     pair = None if theirs is None or bag_rows is None else (theirs, bag_rows)
-    return _assemble(schema, (own, rows), pair, report)
+    reading = _assemble(schema, (own, rows), pair, report)
+    by_default = isinstance(plan, Roles) and plan.features is None
+    return replace(reading, report=_suspicions(reading, by_default))
 
 
-def split_schema(
-    schema: Schema, bag_table: nw.DataFrame[Any] | None
-) -> tuple[Schema, Schema | None]:
+def split_schema(schema: Schema, bag_table: Table | None) -> tuple[Schema, Schema | None]:
     """Return what to read from the table of points, and what from the table of bags."""
     if bag_table is None:
         return schema, None
@@ -127,7 +131,7 @@ def split_schema(
     return own, schema.part(features=(), weights=None, covariates=covariates, label=label)
 
 
-def _learn(schema: Schema, table: nw.DataFrame[Any]) -> Schema:
+def _learn(schema: Schema, table: Table) -> Schema:
     """Learn from the rows that are kept; medians of covariates from one row of each bag."""
     gaps = schema.gaps(table)
     keep = ~schema.dropped(gaps, len(table))
@@ -150,13 +154,46 @@ def merge_schemas(schema: Schema, own: Schema, theirs: Schema | None) -> Schema:
     return replace(schema, one_hot=one_hot, fill=fill)
 
 
-def unused_columns(table: nw.DataFrame[Any], schema: Schema) -> tuple[str, ...]:
-    """Return the columns of the points that have no role and are not numbers."""
-    return tuple(
-        name
-        for name in table.columns
-        if name not in schema.columns and not table.get_column(name).dtype.is_numeric()
+def _suspicions(reading: Reading, by_default: bool) -> ReadReport:
+    """Add to the report what looks wrong, and what is constant in bags if features are default."""
+    schema, offsets = reading.schema, reading.grouping.offsets
+    constant: tuple[str, ...] = ()
+    if by_default:
+        watch, sizes = Constancy(), np.diff(offsets)
+        watch.add(reading.points, np.repeat(np.arange(len(sizes)), sizes))
+        constant = sources(schema, watch.columns(sizes))
+    outliers = outlier_lines(reading.points, schema.feature_names)
+    return replace(
+        reading.report,
+        constant=constant,
+        outliers=(*outliers, *bag_outliers(schema, reading.covariates, reading.labels)),
     )
+
+
+def bag_outliers(
+    schema: Schema,
+    covariates: Float64[np.ndarray, "n_bags n_covariates"] | None,
+    labels: Shaped[np.ndarray, " n_bags"] | None,
+) -> tuple[str, ...]:
+    """Say which covariates and labels lie far from all others."""
+    lines: tuple[str, ...] = ()
+    if covariates is not None:
+        lines += outlier_lines(covariates, schema.covariate_names, "Covariate column")
+    if labels is not None and labels.dtype.kind in "fiu" and schema.label is not None:
+        rows = labels.astype(np.float64)[:, None]
+        lines += outlier_lines(rows, [schema.label], "Label column")
+    return lines
+
+
+def sources(schema: Schema, constant: list[int]) -> tuple[str, ...]:
+    """Return the columns of which all features are constant."""
+    found, start, there = [], 0, set(constant)
+    for name in schema.features:
+        n = len(schema.one_hot.get(name, (name,)))
+        if all(feature in there for feature in range(start, start + n)):
+            found.append(name)
+        start += n
+    return tuple(found)
 
 
 def _report(

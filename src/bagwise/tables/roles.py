@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Required, TypedDict
 
-import narwhals as nw
-
-from bagwise.exceptions import BagwiseError, InvalidBagsError
+from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
 from bagwise.tables.categories import Category, check_categories
-from bagwise.tables.frames import check_present, listing, name_list
+from bagwise.tables.cells import Cells, Tally
+from bagwise.tables.frames import (
+    Table,
+    check_present,
+    listing,
+    name_list,
+    tally_of,
+    why_no_numbers,
+)
+from bagwise.tables.rows import SHOWN
 from bagwise.tables.schema import Schema
 from bagwise.tables.stored_schema import MISSING
 
@@ -28,6 +37,15 @@ class TableRoles(TypedDict, total=False):
     labels: Any
     one_hot: Any
     missing: str
+    na_values: Any
+    decimal: str
+    thousands: str | None
+
+
+class FileRoles(TableRoles, total=False):
+    """The options of ``Bags.from_csv`` and its kin."""
+
+    sep: str | None
 
 
 @dataclass(frozen=True)
@@ -50,13 +68,17 @@ class Roles:
         categories there are.
     missing : {"error", "drop", "impute"}
         What to do about missing values.
+    na_values, sep, decimal, thousands
+        How cells are written; see :class:`bagwise.tables.cells.Cells`.
 
     Examples
     --------
-    >>> import narwhals as nw, pyarrow as pa
-    >>> table = nw.from_native(pa.table({"id": ["a"], "x": [1.0], "kind": ["u"], "note": ["-"]}))
-    >>> Roles("id", one_hot="kind").schema(table).features
-    ('x', 'kind')
+    >>> import pyarrow as pa
+    >>> from bagwise.tables.frames import open_frame
+    >>> table = open_frame(pa.table({"id": ["a"], "x": [1.0], "kind": ["u"], "note": ["-"]}))
+    >>> schema = Roles("id", one_hot="kind").schema(table)
+    >>> schema.features, schema.left_out
+    (('x', 'kind'), {'note': "text, such as '-'"})
     """
 
     bag: Any
@@ -66,35 +88,67 @@ class Roles:
     label: str | None = None
     one_hot: Any = ()
     missing: str = "error"
+    na_values: Any = ()
+    sep: str | None = None
+    decimal: str = "."
+    thousands: str | None = None
 
-    def schema(self, table: nw.DataFrame[Any], labels: nw.DataFrame[Any] | None = None) -> Schema:
+    @cached_property
+    def cells(self) -> Cells:
+        """How numbers and missing values are written."""
+        return Cells.of(self.sep, self.decimal, self.thousands, self.na_values)
+
+    @property
+    def numeric(self) -> list[str]:
+        """Columns that have to be numbers because they are named so."""
+        weights = [] if self.weights is None else [self.weights]
+        named = [*name_list(self.features), *name_list(self.covariates), *weights]
+        encoded = set(name_list(self.one_hot))
+        return [name for name in named if name not in encoded]
+
+    def schema(
+        self,
+        table: Table,
+        labels: Table | None = None,
+        tallies: Mapping[str, Tally] | None = None,
+    ) -> Schema:
         """Return the schema for this table of points, with categories and medians to be learnt.
 
         Parameters
         ----------
-        table : DataFrame of narwhals with one row per point; it may be empty
-        labels : DataFrame of narwhals with one row per bag, optional
+        table : Table with one row per point; it may be empty
+        labels : Table with one row per bag, optional
             Label and covariates may be there instead.
+        tallies : dict of Tally, optional
+            Of columns that may hold numbers, if the rows of the table are not all there are.
         """
         bag, covariates = name_list(self.bag), name_list(self.covariates)
         categories = self._categories()
         others = [*bag, *covariates, *(n for n in (self.weights, self.label) if n is not None)]
-        elsewhere = [] if labels is None else [n for n in labels.columns if n not in bag]
+        elsewhere = set() if labels is None else set(labels.columns) - set(bag)
         check_present(table, [name for name in others if name not in elsewhere])
+        left_out: dict[str, str] = {}
         if self.features is None:
-            features = [
-                name
-                for name in table.columns
-                if name not in (*others, *ROW_NUMBERS)
-                and (name in categories or table.get_column(name).dtype.is_numeric())
-            ]
             check_present(table, [name for name in categories if name not in others])
+            taken = set(others)
+            reasons = {
+                name: None if name in categories else self._why_not(table, name, tallies)
+                for name in table.columns
+                if name not in taken
+            }
+            features = [name for name, why in reasons.items() if why is None]
+            left_out = {name: why for name, why in reasons.items() if why is not None}
+            if labels is not None and not covariates:
+                spare = [n for n in labels.columns if n not in taken and n not in table.columns]
+                left_out |= dict.fromkeys(spare, "of the labels table, not named as a covariate")
         else:
             features = name_list(self.features)
             check_present(table, features)
         _check_roles([*others, *features])
-        self._check(bag, features, table)
+        self._check(bag, features, left_out)
         _check_encoded(categories, [*features, *covariates])
+        own = labels is None or self.label not in elsewhere
+        self._check_label(table if own else labels, tallies if own else None)
         return Schema(
             bag=tuple(bag),
             features=tuple(features),
@@ -103,7 +157,28 @@ class Roles:
             label=self.label,
             one_hot=categories,
             missing=self.missing,
+            cells=self.cells,
+            left_out=left_out,
         )
+
+    def _why_not(self, table: Table, name: str, tallies: Mapping[str, Tally] | None) -> str | None:
+        """Say why a column is no feature unless it is named, None if it is one; raise if unsure."""
+        if name in ROW_NUMBERS:
+            return "row numbers"
+        tally = tally_of(table, name, self.cells) if tallies is None else tallies.get(name)
+        refusal = None if tally is None else tally.refusal()
+        if refusal is not None:
+            raise refusal
+        return why_no_numbers(table, name, tally)
+
+    def _check_label(self, table: Any, tallies: Mapping[str, Tally] | None) -> None:
+        """Raise if labels are measurements but for some: they would be taken for classes."""
+        if self.label is None:
+            return
+        tally = (tallies or {}).get(self.label) or tally_of(table, self.label, self.cells)
+        refusal = tally.refusal(InvalidLabelsError) if tally and tally.measured else None
+        if refusal is not None:
+            raise refusal
 
     def _categories(self) -> dict[str, tuple[Category, ...]]:
         """Return the categories of each column to encode, none for those to be learnt."""
@@ -119,7 +194,7 @@ class Roles:
                 )
         return {str(n): check_categories(given, str(n)) for n, given in self.one_hot.items()}
 
-    def _check(self, bag: list[str], features: list[str], table: nw.DataFrame[Any]) -> None:
+    def _check(self, bag: list[str], features: list[str], left_out: dict[str, str]) -> None:
         """Raise unless there are a bag, some features and a known way with missing values."""
         if not bag:
             raise InvalidBagsError.because(
@@ -132,8 +207,10 @@ class Roles:
                 'Use "drop" to leave rows out, "impute" to fill in medians.',
             )
         if not features:
+            shown = list(left_out.items())[:SHOWN]
             raise InvalidBagsError.because(
-                f"no feature columns are left among {listing(table.columns)}",
+                "no feature columns are left"
+                + "".join(f"; {name!r} is left out ({why})" for name, why in shown),
                 "at least one numeric column besides the bag, covariates, weights and label",
                 "Name the columns of the points with features=[...].",
             )
@@ -141,7 +218,7 @@ class Roles:
 
 def _check_roles(names: list[str]) -> None:
     """Raise if a column has two roles: a bag id or label among the features leaks the answer."""
-    twice = [name for i, name in enumerate(names) if name in names[:i]]
+    twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise InvalidBagsError.because(
             f"column {twice[0]!r} is used twice",

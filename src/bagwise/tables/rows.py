@@ -163,6 +163,26 @@ def check_finite(
         )
 
 
+def check_labels(
+    labels: Shaped[np.ndarray, " n_rows"],
+    keep: Bool[np.ndarray, " n_rows"],
+    name: str,
+    place: Place,
+) -> None:
+    """Raise if a label of a row that is kept is infinite; missing ones were seen to before."""
+    if labels.dtype.kind != "f":
+        return
+    odd = np.flatnonzero(np.isinf(labels) & keep)
+    if len(odd):
+        value = float(labels[odd[0]])
+        raise InvalidLabelsError.because(
+            f"{place.of(int(odd[0]))}, label column {name!r} is {value}",
+            "a finite number",
+            f"Correct it; or leave such bags out: na_values={str(value)!r} (--na) with "
+            'missing="drop".',
+        )
+
+
 def no_bag_id(name: str, mask: Bool[np.ndarray, " n_rows"], place: Place) -> InvalidBagsError:
     """Return the error for rows whose bag is not known."""
     row = place.number(int(np.flatnonzero(mask)[0]))

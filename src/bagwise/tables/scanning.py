@@ -13,22 +13,29 @@ from jaxtyping import Float64, Shaped
 from bagwise.exceptions import BagwiseError
 from bagwise.grouping import id_array, missing, plain
 from bagwise.progress import Progress
+from bagwise.tables.cells import Tally
 from bagwise.tables.census import Census
-from bagwise.tables.files import (
-    CSV,
-    check_asked,
-    existing,
-    is_path,
-    open_table,
-    parquet_dataset,
-    table_columns,
+from bagwise.tables.files import Source, check_asked, existing, is_csv, is_path, open_table
+from bagwise.tables.frames import (
+    check_numbers,
+    check_present,
+    group_columns,
+    may_hold_numbers,
+    name_list,
+    open_frame,
+    values,
 )
-from bagwise.tables.frames import check_present, group_columns, name_list, open_frame, values
 from bagwise.tables.joining import join, keys
 from bagwise.tables.learning import FirstRows, learn
 from bagwise.tables.parquet_rows import ParquetRows
-from bagwise.tables.read_report import ReadReport
-from bagwise.tables.reading import merge_schemas, nothing_left, split_schema, unused_columns
+from bagwise.tables.read_report import ReadReport, tell
+from bagwise.tables.reading import (
+    bag_outliers,
+    merge_schemas,
+    nothing_left,
+    sources,
+    split_schema,
+)
 from bagwise.tables.roles import Roles
 from bagwise.tables.rows import Place, no_bag_id
 from bagwise.tables.schema import Schema
@@ -86,27 +93,55 @@ class _Scanner:
 
     def __init__(self, path: Any, plan: Roles | Schema, labels: Any, progress: bool) -> None:
         path = existing(path)
-        if path.name.lower().endswith(CSV):
+        if is_csv(path):
             raise BagwiseError.because(
-                f"{path} is a CSV file",
+                f"{path} is {'a folder of CSV files' if path.is_dir() else 'a CSV file'}",
                 "Parquet, of which parts can be read",
                 "Convert it to Parquet, or read it into memory with Bags.from_csv.",
             )
-        self.dataset, names = parquet_dataset(path), table_columns(path, kind="parquet")
-        self.empty = open_frame(self.dataset.schema.empty_table().select(names))
-        labels = open_table(labels, ids=name_list(plan.bag)) if is_path(labels) else labels
+        found = Source.of(path, "parquet")
+        self.empty = open_frame(found.dataset.schema.empty_table())
+        self.progress, cells = progress, plan.cells
+        if is_path(labels):
+            labels = open_table(labels, ids=name_list(plan.bag), cells=cells)
         self.bag_table = None if labels is None else open_frame(labels, "labels table")
-        check_asked(path, plan, names, [] if self.bag_table is None else self.bag_table.columns)
-        self.names_features = isinstance(plan, Schema) or plan.features is not None
+        there = () if self.bag_table is None else self.bag_table.columns
+        check_asked(path, plan, found.names, there)
+        self.by_default = isinstance(plan, Roles) and plan.features is None
+        tallies = self._tallies(found.dataset, plan)
+        for name in plan.numeric:
+            if name in tallies:
+                check_numbers(self.empty, name, tallies[name])
         if isinstance(plan, Roles):
-            plan = plan.schema(self.empty, self.bag_table)
+            plan = plan.schema(self.empty, self.bag_table, tallies)
         self.schema = plan
         own, self.theirs = split_schema(self.schema, self.bag_table)
         check_present(self.empty, own.columns)
-        self.source = ParquetRows(self.dataset, own)
-        self.progress = progress
+        self.source = ParquetRows(found.dataset, own)
         self.report = ReadReport(n_rows=self.source.n_rows)
         self.n_unmatched, self.gaps = 0, dict[str, int]()
+
+    def _tallies(self, dataset: Any, plan: Roles | Schema) -> dict[str, Tally]:
+        """Find out which columns of text are numbers, in a pass over those that matter."""
+        wanted = set(plan.numeric)
+        if isinstance(plan, Roles):
+            wanted |= set() if plan.label is None else {plan.label}
+            if self.by_default:
+                wanted |= self.empty.columns - {*name_list(plan.bag), *name_list(plan.one_hot)}
+        tallies = {
+            name: Tally(name, plan.cells)
+            for name in self.empty.columns
+            if name in wanted and may_hold_numbers(self.empty.dtype(name))
+        }
+        if tallies:
+            source = ParquetRows(dataset, Schema(("",), ()))
+            with Progress("reading text", source.n_rows, self.progress) as bar:
+                for table in source.tables(tuple(tallies)):
+                    frame = open_frame(table)
+                    for name, tally in tallies.items():
+                        tally.add(values(frame.get_column(name)))
+                    bar.advance(table.num_rows)
+        return tallies
 
     def match(self) -> None:
         """Find the bags that are in both tables, in a pass over the ids, if there are two."""
@@ -115,7 +150,7 @@ class _Scanner:
         first = self._first_rows()
         ids_table = open_frame(first.table())
         match = join(ids_table, self.bag_table, self.theirs)
-        self.bag_table, self.gaps = self.bag_table[match.label_rows], match.gaps
+        self.bag_table, self.gaps = self.bag_table.take(match.label_rows), match.gaps
         self.report = match.report(self.report)
         columns = tuple(values(ids_table.get_column(name)) for name in self.schema.bag)
         ids, counts = group_columns(columns).ids, list(first.counts.values())
@@ -149,8 +184,7 @@ class _Scanner:
         theirs = None if theirs is None else theirs.learnt(self.bag_table)
         self.schema, self.theirs = merge_schemas(self.schema, own, theirs), theirs
         self.source = replace(self.source, schema=own)
-        if not self.names_features:
-            self.report = replace(self.report, unused=unused_columns(self.empty, self.schema))
+        self.report = replace(self.report, left_out=self.schema.left_out)
         for names, what in (
             (self.schema.feature_names, "feature"),
             (self.schema.covariate_names, "covariate"),
@@ -160,7 +194,7 @@ class _Scanner:
     def count(self) -> Scan:
         """Read all rows, and put together what is known of each bag."""
         own = self.source.schema
-        census = Census(own.covariate_names, own.label)
+        census = Census(own.covariate_names, own.label, watch=self.by_default)
         with Progress("reading rows", self.source.n_rows, self.progress) as bar:
             for rows, n_read in ahead(self.source.rows()):
                 census.add(rows)
@@ -176,15 +210,23 @@ class _Scanner:
             columns |= {name: found.covariates[order, j] for j, name in enumerate(names)}
             labels = labels if found.labels is None else found.labels[order]
             met = met | found.gaps
-        covariates = [columns[name] for name in self.schema.covariate_names]
+        columns_there = [columns[name] for name in self.schema.covariate_names]
+        covariates = np.column_stack(columns_there) if columns_there else None
+        labels = None if labels is None else plain(labels)
+        outliers = tell(census.outliers(), self.schema.feature_names)
+        report = replace(
+            self._report(census, met),
+            constant=sources(self.schema, census.constant()),
+            outliers=(*outliers, *bag_outliers(self.schema, covariates, labels)),
+        )
         return Scan(
             source=self.source,
             census=census,
             ids=id_array(census.ids),
-            covariates=np.column_stack(covariates) if covariates else None,
-            labels=None if labels is None else plain(labels),
+            covariates=covariates,
+            labels=labels,
             schema=self.schema,
-            report=self._report(census, met),
+            report=report,
         )
 
     def _report(self, census: Census, met: dict[str, int]) -> ReadReport:

@@ -7,22 +7,34 @@ from typing import Any, Self
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Bool, Float, Int, Int64
+from jaxtyping import Bool, Float, Int, Int64, Shaped
 
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.grouping import missing, show
 from bagwise.tables.categories import Category, check_categories, distinct_values, learn_categories
-from bagwise.tables.frames import check_present, label_values, numbers, open_frame, values
+from bagwise.tables.cells import Cells
+from bagwise.tables.frames import (
+    PLAIN,
+    Table,
+    check_present,
+    is_number,
+    label_values,
+    numbers,
+    open_frame,
+    values,
+    without_codes,
+)
 from bagwise.tables.rows import (
     Place,
     Rows,
     check_finite,
+    check_labels,
     missing_label,
     missing_value,
     no_bag_id,
     some,
 )
-from bagwise.tables.stored_schema import check_entries, damaged
+from bagwise.tables.stored_schema import check_entries, damaged, stored_cells
 from bagwise.validation import check_names
 
 Gaps = dict[str, Bool[np.ndarray, " n_rows"]]  # column ↦ where it is missing
@@ -46,6 +58,10 @@ class Schema:
         ``"impute"`` drops rows without one.
     fill : dict of float
         Column ↦ what ``missing="impute"`` puts in place of missing values: the training median.
+    cells : Cells
+        How numbers and missing values are written.
+    left_out : dict of str
+        Columns that were there in training and are not used, and why.
 
     Examples
     --------
@@ -67,12 +83,20 @@ class Schema:
     one_hot: dict[str, tuple[Category, ...]] = field(default_factory=dict)
     missing: str = "error"
     fill: dict[str, float] = field(default_factory=dict)
+    cells: Cells = PLAIN
+    left_out: dict[str, str] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Every column that is read from a table."""
         others = [name for name in (self.weights, self.label) if name is not None]
         return (*self.bag, *self.features, *self.covariates, *others)
+
+    @property
+    def numeric(self) -> list[str]:
+        """Columns that have to be numbers."""
+        sources = [name for name in (*self.features, *self.covariates) if name not in self.one_hot]
+        return sources if self.weights is None else [*sources, self.weights]
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -99,11 +123,26 @@ class Schema:
     def part(self, **changes: Any) -> Self:
         """Return the schema with fewer columns, and what it knows about those."""
         part = replace(self, **changes)
+        there = set(part.columns)
         return replace(
             part,
-            one_hot={name: c for name, c in self.one_hot.items() if name in part.columns},
-            fill={name: value for name, value in self.fill.items() if name in part.columns},
+            one_hot={name: c for name, c in self.one_hot.items() if name in there},
+            fill={name: value for name, value in self.fill.items() if name in there},
         )
+
+    def numbers(self, table: Table, name: str) -> Float[np.ndarray, " n_rows"]:
+        """Return a column of numbers as they are written here; see :func:`frames.numbers`."""
+        return numbers(table, name, self.cells)
+
+    def check_numbers(self, table: Table) -> None:
+        """Raise if a column of text that has to be numbers is not, with the row of this table."""
+        for name in self.numeric:
+            if not is_number(table.dtype(name)):
+                self.numbers(table, name)
+
+    def values(self, table: Table, name: str) -> Shaped[np.ndarray, " n_rows"]:
+        """Return a column of any type with what is missing as it is written here."""
+        return without_codes(values(table.get_column(name)), self.cells, name)
 
     def arrays(
         self, frame: Any, *, first_row: int | Int[np.ndarray, " n_rows"] | None = None
@@ -125,31 +164,38 @@ class Schema:
         if gaps:
             self._check_gaps(gaps, place)
         keep = ~self.dropped(gaps, len(table))
-        points = self._matrix(table, self.features, gaps, place)
-        covariates = self._matrix(table, self.covariates, gaps, place).astype(np.float64)
+        points = self._matrix(table, self.features, gaps, keep, place)
+        covariates = self._matrix(table, self.covariates, gaps, keep, place).astype(np.float64)
         weights = self._column(table, self.weights, gaps) if self.weights else None
         check_finite(points, keep, self.feature_names, place)
         check_finite(covariates, keep, self.covariate_names, place)
+        labels = label_values(table, self.label, self.cells) if self.label else None
+        if labels is not None and self.label is not None:
+            check_labels(labels, keep, self.label, place)
         return Rows(
             ids=ids,
             points=points,
             covariates=covariates,
             weights=None if weights is None else weights.astype(np.float64),
-            labels=label_values(table, self.label) if self.label else None,
+            labels=labels,
             keep=keep,
             gaps={name: int(mask.sum()) for name, mask in gaps.items()},
         )
 
-    def gaps(self, table: nw.DataFrame[Any]) -> Gaps:
+    def gaps(self, table: Table) -> Gaps:
         """Return which rows of each column are missing, for the columns that have such rows."""
         found = {}
         for name in self.columns:
-            if name in self.bag or name in self.one_hot:
+            if name in self.bag:
                 mask = missing(values(table.get_column(name)))
+            elif name in self.one_hot:
+                mask = missing(self.values(table, name))
             elif name == self.label:
-                mask = missing(label_values(table, name))
+                mask = missing(label_values(table, name, self.cells))
+            elif _is_full(table, name) and not self.cells.na_values:
+                continue
             else:
-                mask = np.isnan(numbers(table, name))
+                mask = np.isnan(self.numbers(table, name))
             if mask.any():
                 found[name] = mask
         return found
@@ -171,21 +217,18 @@ class Schema:
         chosen[rows] = True
         chosen &= ~self.dropped(gaps, len(table))
         one_hot = {
-            name: categories or learn_categories(values(table.get_column(name))[chosen], name)
+            name: categories or learn_categories(self.values(table, name)[chosen], name)
             for name, categories in self.one_hot.items()
         }
         fill = {
-            name: median(numbers(table, name)[chosen], name)
-            for name in (*self._numeric(), *([self.weights] if self.weights else []))
+            name: median(self.numbers(table, name)[chosen], name)
+            for name in self.numeric
             if self.missing == "impute"
         }
         schema = replace(self, one_hot=one_hot, fill=self.fill | fill)
         check_names(schema.feature_names, len(schema.feature_names), "feature")
         check_names(schema.covariate_names, len(schema.covariate_names), "covariate")
         return schema
-
-    def _numeric(self) -> list[str]:
-        return [name for name in (*self.features, *self.covariates) if name not in self.one_hot]
 
     def dropped(self, gaps: Gaps, n_rows: int) -> Bool[np.ndarray, " n_rows"]:
         """Which rows are left out: with ``"impute"``, only those without a label."""
@@ -223,20 +266,21 @@ class Schema:
 
     def _matrix(
         self,
-        table: nw.DataFrame[Any],
+        table: Table,
         columns: tuple[str, ...],
         gaps: Gaps,
+        keep: Bool[np.ndarray, " n_rows"],
         place: Place,
     ) -> Float[np.ndarray, "n_rows n_columns"]:
         """Return columns side by side, encoded and imputed: float32 if all numbers are."""
-        types = [table.get_column(name).dtype for name in columns if name not in self.one_hot]
+        types = [table.dtype(name) for name in columns if name not in self.one_hot]
         single = bool(types) and all(isinstance(dtype, nw.Float32) for dtype in types)
         shape = (len(table), len(self._names(columns)))
         out = np.zeros(shape, dtype=np.float32 if single else np.float64)
         start = 0
         for name in columns:
             if name in self.one_hot:
-                codes = self._codes(table, name, gaps.get(name), place)
+                codes = self._codes(table, name, keep, place)
                 known = codes >= 0
                 out[np.flatnonzero(known), start + codes[known]] = 1
                 start += len(self.one_hot[name])
@@ -245,27 +289,25 @@ class Schema:
                 start += 1
         return out
 
-    def _column(
-        self, table: nw.DataFrame[Any], name: str, gaps: Gaps
-    ) -> Float[np.ndarray, " n_rows"]:
+    def _column(self, table: Table, name: str, gaps: Gaps) -> Float[np.ndarray, " n_rows"]:
         """Return a column of numbers, imputed if the schema does that."""
-        column = numbers(table, name)
+        column = self.numbers(table, name)
         if self.missing != "impute" or name not in gaps:
             return column
         return np.where(gaps[name], column.dtype.type(self.fill[name]), column)
 
     def _codes(
         self,
-        table: nw.DataFrame[Any],
+        table: Table,
         name: str,
-        gap: Bool[np.ndarray, " n_rows"] | None,
+        keep: Bool[np.ndarray, " n_rows"],
         place: Place,
     ) -> Int64[np.ndarray, " n_rows"]:
-        """Return the number of the category in each row, -1 where it is missing."""
+        """Return the number of the category in each row, -1 for others in rows not kept."""
         known = {category: code for code, category in enumerate(self.one_hot[name])}
-        distinct, inverse = distinct_values(values(table.get_column(name)))
+        distinct, inverse = distinct_values(self.values(table, name))
         codes = np.array([known.get(value, -1) for value in distinct], dtype=np.int64)[inverse]
-        strange = np.flatnonzero((codes < 0) if gap is None else (codes < 0) & ~gap)
+        strange = np.flatnonzero((codes < 0) & keep)
         if len(strange):
             row = int(strange[0])
             raise InvalidBagsError.because(
@@ -288,6 +330,8 @@ class Schema:
             "one_hot": {name: list(categories) for name, categories in self.one_hot.items()},
             "missing": self.missing,
             "fill": dict(self.fill),
+            "cells": self.cells.to_dict(),
+            "left_out": dict(self.left_out),
         }
 
     @classmethod
@@ -306,6 +350,8 @@ class Schema:
         column names. The file was changed or is damaged: train and save the model again.
         """
         names = [item.name for item in fields(cls)]
+        later = {"cells": PLAIN.to_dict(), "left_out": {}}  # not in files of before
+        data = later | data if isinstance(data, dict) else data
         if not isinstance(data, dict) or set(data) != set(names):
             keys = sorted(map(str, data)) if isinstance(data, dict) else type(data).__name__
             raise damaged(f"is {keys}", f"the entries {', '.join(names)}")
@@ -322,6 +368,8 @@ class Schema:
             },
             missing=data["missing"],
             fill={name: float(value) for name, value in data["fill"].items()},
+            cells=stored_cells(data["cells"]),
+            left_out=dict(data["left_out"]),
         )
         schema._check_stored()
         return schema
@@ -334,12 +382,18 @@ class Schema:
         sources = {*self.features, *self.covariates}
         if not set(self.one_hot) <= sources:
             raise damaged(f"encodes {some(self.one_hot)}", "features or covariates to be encoded")
-        numeric = {*self._numeric(), *([self.weights] if self.weights else [])}
+        numeric = set(self.numeric)
         if set(self.fill) != (numeric if self.missing == "impute" else set()):
             raise damaged(
                 f"has values to impute for {some(self.fill) or 'no column'}",
                 "one for every column of numbers if missing values are imputed, else none",
             )
+
+
+def _is_full(table: Table, name: str) -> bool:
+    """Whether nothing can be missing in a column, without a look at its values."""
+    dtype = table.dtype(name)
+    return is_number(dtype) and not dtype.is_float() and not table.get_column(name).null_count()
 
 
 def median(column: Float[np.ndarray, " n_rows"], name: str) -> float:

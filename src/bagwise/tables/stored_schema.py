@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.exceptions import BagwiseError
+from bagwise.tables.cells import Cells
 
 MISSING = ("error", "drop", "impute")  # what to do about missing values
 
@@ -24,6 +25,20 @@ def damaged(found: str, expected: str) -> BagwiseError:
         f"the stored schema {found}",
         expected,
         "The file was changed or is damaged: train and save the model again.",
+    )
+
+
+def stored_cells(data: dict[str, Any]) -> Cells:
+    """Return how cells are written, or say that what is stored cannot be used."""
+    try:
+        return Cells.from_dict(data)
+    except (BagwiseError, KeyError, TypeError, ValueError) as error:
+        raise damaged(f"has cells = {str(data)[:60]!r}", "marks, and codes by column") from error
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(text, str) for pair in value.items() for text in pair
     )
 
 
@@ -62,4 +77,6 @@ CHECKS = (
     ("one_hot", _is_one_hot, "the categories of some columns"),
     ("missing", lambda v: isinstance(v, str) and v in MISSING, f"one of {', '.join(MISSING)}"),
     ("fill", _is_fill, "a finite number for some columns"),
+    ("cells", lambda v: isinstance(v, dict) and set(v) == set(Cells().to_dict()), "marks"),
+    ("left_out", _is_texts, "a reason for some columns"),
 )

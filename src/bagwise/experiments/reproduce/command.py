@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -58,6 +59,19 @@ def reproduce(
     store = Store(out / "cells")
     work = run(study, store, n_jobs=n_jobs, progress=progress)
     return work, write(study, list(store.cells(study)), out)
+
+
+def files_of_others(out: Path, study: Study) -> list[str]:
+    """Return what bears the name of the study in ``out``, unless an earlier run has written it.
+
+    An earlier run has left its cells there, or a page with the title of the study.
+    """
+    page = out / f"{study.name}.html"
+    title = f"<title>{html.escape(study.title)}</title>"
+    told = page.is_file() and title in page.read_text(encoding="utf-8", errors="replace")
+    if told or Store(out / "cells").has(study):
+        return []
+    return sorted(path.name for path in out.glob(f"{study.name}[.-]*") if path.is_file())
 
 
 def prepare(study: Study, out: Path) -> Study:

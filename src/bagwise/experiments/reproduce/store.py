@@ -29,6 +29,10 @@ class Store:
         """Return where the JSON file of a cell is."""
         return self.folder / study.name / str(setting) / f"{method.replace(' ', '-')}.json"
 
+    def has(self, study: Study) -> bool:
+        """Whether there is a cell of the study, of whatever configuration."""
+        return next((self.folder / study.name).glob("*/*.npz"), None) is not None
+
     def status(self, study: Study, setting: int, method: str) -> str:
         """Return "done", "missing", or "changed" if it was computed with another configuration."""
         try:

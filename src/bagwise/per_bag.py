@@ -1,0 +1,291 @@
+"""Per bag: values given one per bag, such as labels, put in the order of the bags."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Shaped
+from numpy.typing import ArrayLike
+
+from bagwise.exceptions import (
+    BagwiseError,
+    InvalidBagsError,
+    InvalidLabelsError,
+    UnknownBagError,
+)
+from bagwise.grouping import CountedIds, missing, show
+
+# Ids that a message names; the rest are counted.
+MAX_NAMED = 5
+
+PerBag = ArrayLike | Mapping[Any, Any]  # labels and the like, in the order of the bags or with ids
+Ids = Shaped[np.ndarray, " n_bags"] | None
+
+
+def in_bag_order(
+    values: Any, ids: Ids, what: str = "labels", error: type[BagwiseError] = InvalidLabelsError
+) -> Any:
+    """Return values given one per bag in the order of the bags.
+
+    The rule, for all of bagwise:
+
+    - **A dict goes by id.** It must have the id of every bag as a key.
+    - **A pandas index that holds the id of every bag goes by id**, in any order (of tuples, a
+      MultiIndex). Further rows, of bags that are not here, are left aside: labels of all patients
+      serve for any part of them. An index that holds an id twice, some ids but not all, or names
+      none of these bags at all, is refused.
+    - **Position** is for what says nothing of the bags: arrays, lists, polars and pyarrow, which
+      have no index; an index 0, 1, 2, ... without a name; other integers without a name of which
+      none is an id, as scikit-learn's splits leave them behind; and bags that were made without
+      ids.
+    - **Either could be meant**, and it is refused, if the index or the ids only count, and both
+      have the same numbers in another order.
+
+    Parameters
+    ----------
+    values : one value or row per bag
+    ids : (n_bags,), or None if nothing is known of them
+    what : name of the values in messages, in the plural
+    error : to raise
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> ids = np.array(["b", "a"])
+    >>> in_bag_order(pd.Series({"a": 1.0, "b": 2.0, "c": 3.0}), ids).tolist()
+    [2.0, 1.0]
+    >>> in_bag_order({"a": 1.0, "b": 2.0}, ids)
+    [2.0, 1.0]
+    >>> in_bag_order(pd.Series({"a": 1.0, "c": 3.0}), ids)
+    Traceback (most recent call last):
+    ...
+    bagwise.exceptions.InvalidLabelsError: the labels lack bag 'b' (1 of 2 bags); expected
+    the ids of all bags, in any order. Add what is missing, or leave these bags out; if the labels
+    are in the order of the bags, give .to_numpy().
+    """
+    if isinstance(values, Mapping):
+        if ids is None:
+            raise error.because(f"the {what} are a dict", "bags with ids", "Give an array.")
+        rows = _rows_by_id(_keys(values), _keys(ids), what, error)
+        given = list(values.values())
+        return [given[row] for row in rows]
+    index = _index(values)
+    if index is None or ids is None:
+        return values
+    held, own = _keys(index), _keys(ids)
+    if held == own:
+        return values
+    if isinstance(ids, CountedIds) or _counts(index, held):
+        if len(held) == len(own) and set(held) == set(own):
+            raise _either(what, error)
+        return values
+    if set(own).isdisjoint(held):
+        if _row_numbers(index) and not set(map(str, own)) & set(map(str, held)):
+            return values
+        raise _other_ids(held, own, what, error)
+    return values.iloc[_rows_by_id(held, own, what, error)]
+
+
+def array_per_bag(
+    values: Any, ids: Ids, what: str = "labels", error: type[BagwiseError] = InvalidLabelsError
+) -> Shaped[np.ndarray, "..."]:
+    """Return values in the order of the bags (see :func:`in_bag_order`) as an array.
+
+    Strings among which is something else stay objects, as NumPy would make strings of it.
+
+    Examples
+    --------
+    >>> array_per_bag(["a", np.nan], None)
+    array(['a', nan], dtype=object)
+    """
+    values = in_bag_order(values, ids, what, error)
+    if np.ma.isMaskedArray(values) and np.ma.getmaskarray(values).any():
+        raise error.because(
+            f"the {what} have masked entries", "no missing values", "Drop or impute them first."
+        )
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "US" and not isinstance(values, np.ndarray):
+            given = np.asarray(values, dtype=object)
+            alike = all(isinstance(value, str | bytes) for value in given.flat)
+            array = array if alike else given
+    except ValueError:
+        raise error.because(
+            f"the {what} have entries of different lengths",
+            "one value for each bag",
+            "Pass a 1-D array.",
+        ) from None
+    return array
+
+
+def numbers_per_bag(
+    values: Any, ids: Ids, what: str = "labels", error: type[BagwiseError] = InvalidLabelsError
+) -> Float64[np.ndarray, "..."]:
+    """Return real numbers in the order of the bags as a float64 array; what is missing is NaN.
+
+    Examples
+    --------
+    >>> numbers_per_bag([1, Decimal("2.5"), None], None)
+    array([1. , 2.5, nan])
+    """
+    array = array_per_bag(values, ids, what, error)
+    if array.dtype.kind == "O" and all(map(_is_number, array.flat)):
+        absent = missing(array.ravel()).reshape(array.shape)
+        array = np.where(absent, np.nan, array).astype(np.float64)
+    if array.dtype.kind not in "fiub":
+        raise error.because(
+            f"the {what} have dtype {array.dtype}",
+            "real numbers",
+            "Convert them with y.astype(float).",
+        )
+    return array.astype(np.float64)
+
+
+def positions_by_id(wanted: Sequence[Any], ids: Shaped[np.ndarray, " n_bags"]) -> list[int]:
+    """Return where the bags of these ids are.
+
+    Examples
+    --------
+    >>> positions_by_id(["c", "a"], np.array(["a", "b", "c"]))
+    [2, 0]
+    """
+    where: dict[Hashable, list[int]] = {}
+    for position, key in enumerate(_keys(ids)):
+        where.setdefault(key, []).append(position)
+    keys = _keys(wanted)
+    for bag, key in zip(wanted, keys, strict=True):
+        found = where.get(key, [])
+        if not found:
+            raise UnknownBagError.because(
+                f"no bag has the id {show(bag)}",
+                f"one of the {len(ids)} in bags.ids, such as {_named(ids[:2].tolist())}",
+                "Check the spelling and the type; bags[3] is the bag at position 3.",
+            )
+        if len(found) > 1:
+            raise InvalidBagsError.because(
+                f"{len(found)} bags have the id {show(bag)}",
+                "an id that one bag has",
+                f"Choose by position: bags[{found[0]}].",
+            )
+    return [where[key][0] for key in keys]
+
+
+def same_rows(named: Mapping[str, Any]) -> None:
+    """Raise unless what is given row by row, by name, has the same pandas index, if it has any.
+
+    An index 0, 1, 2, ... says nothing, unless others have its numbers in another order.
+    """
+    found = {name: _index(values) for name, values in named.items()}
+    indexes = {name: _keys(index) for name, index in found.items() if index is not None}
+    for name, keys in list(indexes.items())[1:]:
+        first = next(iter(indexes))
+        if keys == indexes[first]:
+            continue
+        counts = any(_counts(found[one], indexes[one]) for one in (first, name))
+        if not counts or set(keys) == set(indexes[first]):
+            raise InvalidBagsError.because(
+                f"{first} and {name} have different pandas indexes",
+                "the same index for the same rows, in the same order",
+                f"Bring {name} into the order of {first} with .loc; if it is already, give "
+                f"{name}.to_numpy().",
+            )
+
+
+def series_index(values: Any) -> list[Hashable] | None:
+    """Return the index of a pandas Series if it may hold ids; None if it only counts rows."""
+    index = _index(values)
+    if index is None or np.ndim(values) != 1:
+        return None
+    keys = _keys(index)
+    repeats = len(set(keys)) < len(keys)
+    return None if _counts(index, keys) or (repeats and _row_numbers(index)) else keys
+
+
+def _index(values: Any) -> Any:
+    """Return the index of a pandas Series or data frame, or of what is like it; else None."""
+    return values.index if hasattr(values, "iloc") and hasattr(values, "index") else None
+
+
+def _keys(ids: Any) -> list[Hashable]:
+    """Return ids or an index as values that are equal where the ids are, whatever their type."""
+    if isinstance(ids, np.ndarray) and ids.dtype.kind == "M":
+        micro = ids.astype("M8[us]")
+        ids = micro if (micro == ids).all() else ids
+    return list(map(_key, ids.tolist() if hasattr(ids, "tolist") else ids))
+
+
+def _key(value: Any) -> Hashable:
+    """Return one id as Python's own type; a day as its midnight, as pandas has it."""
+    if isinstance(value, np.datetime64):
+        value = value.astype("M8[us]").item()
+    return datetime(value.year, value.month, value.day) if type(value) is date else value
+
+
+def _counts(index: Any, held: list[Hashable]) -> bool:
+    """Whether an index is the one that pandas makes by itself: 0, 1, 2, ..., without a name."""
+    return _row_numbers(index) and held == list(range(len(held)))
+
+
+def _row_numbers(index: Any) -> bool:
+    """Whether an index may be what is left of one that counts: integers without a name."""
+    return index.nlevels == 1 and index.name is None and index.dtype.kind in "iu"
+
+
+def _rows_by_id(
+    held: Sequence[Hashable], own: list[Hashable], what: str, error: type[BagwiseError]
+) -> list[int]:
+    """Return the row of each bag, after checking that it has one."""
+    where: dict[Hashable, int] = {}
+    for row, key in enumerate(held):
+        if where.setdefault(key, row) != row:
+            raise error.because(
+                f"the {what} have bag {show(key)} twice, in rows {where[key]} and {row}",
+                "one row per bag",
+                "Aggregate them to one row per bag, for example with groupby(...).first().",
+            )
+    lacking = list(dict.fromkeys(key for key in own if key not in where))
+    if lacking:
+        raise error.because(
+            f"the {what} lack bag {_named(lacking)} ({len(lacking)} of {len(set(own))} bags)",
+            "the ids of all bags, in any order",
+            f"Add what is missing, or leave these bags out; if the {what} are in the order of the "
+            "bags, give .to_numpy().",
+        )
+    return [where[key] for key in own]
+
+
+def _other_ids(
+    held: list[Hashable], own: list[Hashable], what: str, error: type[BagwiseError]
+) -> BagwiseError:
+    kinds = [type(keys[0]).__name__ for keys in (held, own) if keys]
+    types = f" (these are of type {kinds[0]}, those {kinds[1]})" if len(set(kinds)) > 1 else ""
+    return error.because(
+        f"the index of the {what} has {_named(held[:2])}, … and none of the bags {_named(own[:2])}"
+        f", …{types}",
+        "the ids of all bags, of the same type, in any order",
+        f"Convert one of them; if the {what} are in the order of the bags, give .to_numpy().",
+    )
+
+
+def _either(what: str, error: type[BagwiseError]) -> BagwiseError:
+    return error.because(
+        f"the index of the {what} has the same numbers as bags.ids in another order, and one of "
+        "the two only counts",
+        f"{what} of which it is plain whether they go by id or by position",
+        "Give .to_numpy() if they are in the order of the bags, .loc[bags.ids] if the index holds "
+        "ids.",
+    )
+
+
+def _named(ids: Sequence[Hashable]) -> str:
+    shown = ", ".join(show(one) for one in ids[:MAX_NAMED])
+    return shown + (", …" if len(ids) > MAX_NAMED else "")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real | Decimal) or bool(missing(np.array([value], dtype=object))[0])
