@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -33,7 +34,7 @@ def info(
     """
     if path is None:
         facts = _versions()
-    elif path.is_dir() or path.name.lower().endswith(TABLES):
+    elif os.path.isdir(path) or path.name.lower().endswith(TABLES):
         facts = _table(path, written_as(sep, decimal, None, None))
     else:
         facts = _model(path)

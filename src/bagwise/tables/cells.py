@@ -282,7 +282,8 @@ class Tally:
                 says += [f"thousands={thousands!r}"] if thousands else []
                 found[" and ".join(says)] = share
         best = [marks for marks, share in found.items() if share == max(found.values())]
-        return " or ".join(best[:2]) or None
+        fewest = min((marks.count("=") for marks in best), default=0)
+        return " or ".join(marks for marks in best if marks.count("=") == fewest) or None
 
 
 def _hashable(cells: list[Any]) -> Iterator[Any]:
