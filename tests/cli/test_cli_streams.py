@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import bagwise as library
-from bagwise.predictions.levels import LEVEL
+from bagwise._utils.levels import LEVEL
 from cli_runs import bagwise, command_line, done, make_rows, refused, write
 
 FIT = ("--bag", "person", "--label", "age", "--features", "a,b", "--task", "numbers")

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
+from bagwise._utils.levels import LEVEL
 from bagwise.cli import options
 from bagwise.cli.data import open_model, read_like, written_as
 from bagwise.cli.options import names
 from bagwise.cli.output import check_outputs
 from bagwise.cli.shell import answer, answer_json, command
 from bagwise.cli.tables import table_output, write_table
-from bagwise.predictions.levels import LEVEL
 
 
 @command
@@ -46,7 +46,7 @@ def evaluate(
     """
     from bagwise.predictions.metrics import evaluate as score
 
-    table = None if out is None else table_output(out, form, force=force)
+    table = table_output(out, form, force=force)
     check_outputs([table] if table else [], inputs=[model, points, labels], json=json)
     saved = open_model(model, names(bag), label)
     written = written_as(sep, decimal, thousands, na)

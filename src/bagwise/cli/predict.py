@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bagwise._utils.levels import LEVEL
 from bagwise._utils.terminal import printable
 from bagwise.cli import options
 from bagwise.cli.data import open_model, read_like, written_as
@@ -14,7 +15,6 @@ from bagwise.cli.options import names
 from bagwise.cli.output import check_outputs
 from bagwise.cli.shell import answer, answer_json, command, say
 from bagwise.cli.tables import prediction_columns, table_output, write_table
-from bagwise.predictions.levels import LEVEL
 
 # Bags that are shown when the table goes to the terminal.
 SHOWN = 20
@@ -48,7 +48,7 @@ def predict(
     A row per bag: mean, sd and interval (lower, upper) of its label, and by how much (as sd) the
     points of the bag (bag_sd), the model's weights (weights_sd) and noise (noise_sd) leave it open.
     """
-    table = None if out is None else table_output(out, form, force=force)
+    table = table_output(out, form, force=force)
     check_outputs([table] if table else [], inputs=[model, points, labels], json=json)
     saved = open_model(model, names(bag))
     written = written_as(sep, decimal, thousands, na)

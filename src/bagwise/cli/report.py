@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
+from bagwise._utils.levels import LEVEL
 from bagwise.cli import options
 from bagwise.cli.data import read_training, roles_of, written_as
 from bagwise.cli.models import ModelName, are_classes, estimator
 from bagwise.cli.options import names
 from bagwise.cli.output import PAGE, Output, check_outputs
 from bagwise.cli.shell import answer, answer_json, command
-from bagwise.predictions.levels import LEVEL
 
 
 @command

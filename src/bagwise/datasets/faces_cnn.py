@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtr, ndtri
 
+from bagwise._utils.levels import LEVEL, check_level
 from bagwise.datasets.faces import Faces
 from bagwise.exceptions import BagwiseError
-from bagwise.predictions.levels import LEVEL, check_level
 
 LOG_SD_TOLERANCE = 1e-9
 BISECTIONS = 60  # halvings of the range of the quantiles: down to float64 resolution

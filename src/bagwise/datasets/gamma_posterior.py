@@ -22,11 +22,11 @@ from numpy.polynomial import legendre
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, polygamma
 
+from bagwise._utils.levels import LEVEL
 from bagwise.bags.bags import Bags
 from bagwise.datasets.gamma import LABEL_RANGE
 from bagwise.datasets.gamma_noise import noisy_basis, noisy_statistics
 from bagwise.exceptions import BagwiseError
-from bagwise.predictions.levels import LEVEL
 
 LOWER, UPPER = LABEL_RANGE
 N_NODES = 16  # of the rule on a panel; a Gaussian over one standard deviation is exact to 1e-15

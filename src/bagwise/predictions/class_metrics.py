@@ -15,10 +15,10 @@ import numpy as np
 from jaxtyping import Float, Int64
 from scipy.special import betaincinv
 
+from bagwise._utils.levels import LEVEL
 from bagwise.bags.per_bag import PerBag
 from bagwise.exceptions import BagwiseError
 from bagwise.predictions.classes import check_class_labels
-from bagwise.predictions.levels import LEVEL
 from bagwise.predictions.size_groups import equal_shares, text_table
 
 P = ParamSpec("P")

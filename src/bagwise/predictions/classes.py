@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
+from bagwise._utils.levels import LEVEL
 from bagwise.bags.grouping import show
 from bagwise.bags.per_bag import PerBag, array_per_bag
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
 from bagwise.predictions.gaussian import Prediction
-from bagwise.predictions.levels import LEVEL
 from bagwise.predictions.mixture import MixturePrediction
 from bagwise.predictions.parts import VarianceParts
 

@@ -16,10 +16,10 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
+from bagwise._utils.levels import LEVEL, check_level
 from bagwise.bags.per_bag import PerBag, numbers_per_bag
 from bagwise.bags.validation import random_generator
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
-from bagwise.predictions.levels import LEVEL, check_level
 from bagwise.predictions.parts import SizeCurve, VarianceParts, brief, reals
 
 __all__ = ["Prediction", "SizeCurve", "VarianceParts"]

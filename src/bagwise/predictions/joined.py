@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int64
 from numpy.typing import ArrayLike
 
+from bagwise._utils.levels import LEVEL
 from bagwise.bags.per_bag import PerBag
 from bagwise.exceptions import BagwiseError
 from bagwise.predictions.classes import ClassPrediction
@@ -20,7 +21,6 @@ from bagwise.predictions.gaussian import (
     check_sampling,
     check_targets,
 )
-from bagwise.predictions.levels import LEVEL
 from bagwise.predictions.parts import VarianceParts
 
 

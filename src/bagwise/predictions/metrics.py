@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from jaxtyping import Float
 
+from bagwise._utils.levels import LEVEL, check_level
 from bagwise.bags.per_bag import PerBag
 from bagwise.exceptions import BagwiseError
 from bagwise.predictions.class_metrics import (
@@ -29,7 +30,6 @@ from bagwise.predictions.class_metrics import (
     reliability,
 )
 from bagwise.predictions.gaussian import check_targets
-from bagwise.predictions.levels import LEVEL, check_level
 from bagwise.predictions.size_groups import size_groups, sizes_of, text_table
 
 __all__ = [

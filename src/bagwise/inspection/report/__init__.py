@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bagwise._utils.levels import LEVEL, check_level
 from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.bags.per_bag import array_per_bag
 from bagwise.estimators.cross_validation import out_of_fold, splits_of
@@ -24,7 +25,6 @@ from bagwise.inspection.report.case import (
 )
 from bagwise.inspection.report.document import Report
 from bagwise.inspection.report.folds import make_folds, random_parts
-from bagwise.predictions.levels import LEVEL, check_level
 
 __all__ = ["Report", "default_models", "make", "of_predictions"]
 
