@@ -58,7 +58,7 @@ OPTIONS = [
     ("--one-hot", [["c"]], [["nobody"], ["a"], [""]]),
     ("--missing", [["drop"], ["impute"]], [["x"], [""]]),
     ("--task", [["numbers"], ["classes"]], [["x"]]),
-    ("--sep", [[","], ["tab"]], [[""], [";"], ["ab"], ["\""], ["\n"], ["\x00"]]),
+    ("--sep", [[","], ["tab"]], [[""], [";"], ["ab"], ['"'], ["\n"], ["\x00"]]),
     ("--decimal", [["."]], [[","], [""], ["1"], ["ab"]]),
     ("--thousands", [["'"]], [[","], ["."], [""], ["1"]]),
     ("--na", [["-999"]], [[""], ["0"], ["nan"], ["x" * 5000]]),
@@ -75,7 +75,13 @@ def follow(trial, what, points):
     line = {
         "predict": ["predict", "m.bagwise", points, "--json"],
         "evaluate": ["evaluate", "m.bagwise", points, "--json"],
-        "explain": ["explain", "m.bagwise", points, "--id", trial.draw("bag", ["0", "1", "\u00e9"])],
+        "explain": [
+            "explain",
+            "m.bagwise",
+            points,
+            "--id",
+            trial.draw("bag", ["0", "1", "\u00e9"]),
+        ],
         "info": ["info", trial.draw("of", ["m.bagwise", points])],
     }[what]
     if what == "predict":

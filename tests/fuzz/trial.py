@@ -17,7 +17,7 @@ KINDS = ("bags", "fit", "tables", "files", "command")
 INTERNALS = re.compile(
     r"array\(|\[\s*-?(nan|inf)\b|\bnp\.(?!isfinite)|numpy\.|<class |object at 0x|Traceback|\bself\b"
     r"|(?<![\w'\"=./-])_[a-z]\w+|\bthe (bag|weights|noise) part\b|SizeCurve|loadings|spectrum\b"
-    r"|\bpa\.|pyarrow\.|narwhals|nw\.|NoneType|Errno"
+    r"|\bpa\.|pyarrow\.|narwhals|nw\.|Errno"
 )
 SENTENCE = re.compile(r".+; expected .+\. .+[.)?]", re.DOTALL)
 LONGEST_MESSAGE = 1000
