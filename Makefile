@@ -50,6 +50,10 @@ test-newest: ## the tests with the newest versions there are, in .venv-newest
 	.venv-newest/bin/python -m pip install --quiet --quiet -e ".[test]"
 	.venv-newest/bin/python -m pytest -n auto --dist loadfile
 
+.PHONY: fuzz
+fuzz: $(STAMP) ## thousands of generated cases, hostile ones among them; "python -m fuzz" runs one again
+	@PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m fuzz
+
 bench: $(STAMP) ## time and score the models
 	@$(BIN)/python -m benchmarks.bench
 

@@ -9,8 +9,6 @@ import subprocess
 import sys
 from unittest import mock
 
-import numpy as np
-
 from fuzz import tables
 from fuzz.trial import INTERNALS
 
@@ -28,27 +26,31 @@ SETTINGS = [
 def command(trial):
     """Fit at the command line, then predict, evaluate, explain and look, with what was saved."""
     table = tables.columns(trial)
-    points = tables.write(trial, table, p_damage=0.2)
-    line = ["fit", points.name, "--bag", "bag", "--label", "y", "--out", "m.bagwise"]
-    line += trial.draw("model", [["--set", "bandwidth_scale=1.0"], [], ["--model", "blr"],
-                                 ["--model", "rbf"], ["--model", "kernel-ridge"],
-                                 ["--model", "freq-shrinkage"]],
-                       [["--model", "x"], ["--model", "bdr", "--set", "inference=laplace"]])  # fmt: skip
-    if trial.chance(0.3):
+    points = tables.write(trial, table, p_damage=0.15).name
+    line = ["fit", points, "--bag", "bag", "--label", "y", "--out", "m.bagwise"]
+    line += trial.draw("model", MODELS, ODD_MODELS, 0.08)
+    if trial.chance(0.2):
         line += ["--set", trial.draw("set", SETTINGS)]
     for option, good, odd in OPTIONS:
-        if trial.chance(0.08):
+        if trial.chance(0.04):
             line += [option, *trial.draw(option, good, odd, 0.3)]
-    ended = run(trial, line)
-    if ended is None or ended[0] != 0:
-        if not trial.chance(0.1):
-            return
+    if run(trial, line)[0] == 0:
+        trial.counts["fitted"] += 1
+    elif trial.chance(0.05):
         (trial.folder / "m.bagwise").write_bytes(trial.rng.bytes(300))
     else:
-        trial.counts["fitted"] += 1
-    follow(trial, points.name)
+        return
+    for what in ("predict", "evaluate", "explain", "info"):
+        if trial.chance(0.7):
+            follow(trial, what, points)
 
 
+MODELS = [
+    ["--set", "bandwidth_scale=1.0"], [], ["--model", "blr"], ["--model", "rbf"],
+    ["--model", "kernel-ridge"], ["--model", "freq-shrinkage"],
+    ["--model", "bdr", "--set", "inference=laplace"],
+]  # fmt: skip
+ODD_MODELS = [["--model", "x"], ["--model", ""], ["--model"]]
 OPTIONS = [
     ("--features", [["a"], ["a,b"]], [[""], [","], ["nobody"], ["a,a"], ["\x00"], ["y"]]),
     ("--covariates", [["c"]], [[""], ["nobody"], ["a"]]),
@@ -56,6 +58,10 @@ OPTIONS = [
     ("--one-hot", [["c"]], [["nobody"], ["a"], [""]]),
     ("--missing", [["drop"], ["impute"]], [["x"], [""]]),
     ("--task", [["numbers"], ["classes"]], [["x"]]),
+    ("--sep", [[","], ["tab"]], [[""], [";"], ["ab"], ['"'], ["\n"], ["\x00"]]),
+    ("--decimal", [["."]], [[","], [""], ["1"], ["ab"]]),
+    ("--thousands", [["'"]], [[","], ["."], [""], ["1"]]),
+    ("--na", [["-999"]], [[""], ["0"], ["nan"], ["x" * 5000]]),
     ("--seed", [["1"]], [["-1"], ["1e3"], ["9" * 40], ["x"]]),
     ("--stream", [[]], [["x"]]),
     ("--json", [[]], [["x"]]),
@@ -64,24 +70,32 @@ OPTIONS = [
 ]
 
 
-def follow(trial, points):
+def follow(trial, what, points):
     """Ask the saved model something."""
-    what = trial.draw("then", ["predict", "predict", "evaluate", "explain", "info", "info points"])
-    lines = {
+    line = {
         "predict": ["predict", "m.bagwise", points, "--json"],
         "evaluate": ["evaluate", "m.bagwise", points, "--json"],
-        "explain": ["explain", "m.bagwise", points, "--bag-id", trial.draw("bag", ["0", "1", "é"])],
-        "info": ["info", "m.bagwise"],
-        "info points": ["info", points],
-    }
-    line = lines[what]
+        "explain": [
+            "explain",
+            "m.bagwise",
+            points,
+            "--id",
+            trial.draw("bag", ["0", "1", "\u00e9"]),
+        ],
+        "info": ["info", trial.draw("of", ["m.bagwise", points])],
+    }[what]
     if what == "predict":
-        line += trial.draw("options", [[], ["--level", "0.5"]],
-                           [["--level", "1"], ["--level", "nan"], ["--out", "p.xyz"],
-                            ["--out", points], ["--at-size", "5"]], 0.2)  # fmt: skip
-    ended = run(trial, line)
-    if ended and ended[0] == 0 and "--json" in line:
-        check_json(trial, what, ended[1])
+        line += trial.draw("options", [[]], PREDICT_OPTIONS, 0.3)
+    code, out, _ = run(trial, line)
+    if code == 0 and "--json" in line:
+        check_json(trial, what, out)
+
+
+PREDICT_OPTIONS = [
+    ["--level", "0.5"], ["--level", "1"], ["--level", "nan"], ["--out", "p.xyz"], ["--out", "p.csv"],
+    ["--out", "m.bagwise"], ["--out", "p.parquet", "--force"], ["--out", "-"], ["--out", ""],
+    ["--format", "json"], ["--labels", "nobody.csv"], ["--na", "1"], ["--sep", ";"],
+]  # fmt: skip
 
 
 def check_json(trial, what, text):
@@ -91,12 +105,11 @@ def check_json(trial, what, text):
     except json.JSONDecodeError as error:
         trial.find(what, f"--json printed no JSON: {error}")
         return
-    rows = found if isinstance(found, list) else found.get("bags", [])
-    for row in rows if isinstance(rows, list) else []:
-        if isinstance(row, dict) and "mean" in row:
-            trial.counts["predictions"] += 1
-            if not isinstance(row["mean"], float | int) or not np.isfinite(row["std"]):
-                trial.find(what, f"a mean or std that is no number: {row}")
+    columns = found.get("columns", {})
+    trial.counts["predictions"] += len(columns.get("mean", []))
+    for name in ("mean", "std", "lower", "upper", "probability"):
+        if None in columns.get(name, []):
+            trial.find(what, f"a {name} that is no number")
 
 
 def run(trial, line):

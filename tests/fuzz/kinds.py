@@ -220,12 +220,13 @@ def other_bags(trial, bags, what):
 def predicted(trial, what, model, bags, y, classes):
     """Predict, and check all that the answer says."""
     answer = trial.call(f"predict {what}", model.predict_dist, bags)
+    told = what == "weird" and "extrapolations" in trial.drawn[-1]
     trial.counts["predictions"] += len(answer)
-    check_prediction(trial, what, answer, y, classes)
+    check_prediction(trial, what, answer, y, classes, told=told)
     return answer
 
 
-def check_prediction(trial, what, answer, y, classes):
+def check_prediction(trial, what, answer, y, classes, *, told=False):
     """A prediction is finite, near the labels, and has a density where the labels are."""
     if classes:
         p = trial.call(what, lambda: answer.proba)
@@ -236,7 +237,7 @@ def check_prediction(trial, what, answer, y, classes):
     trial.finite(what, answer.mean, answer.std, trial.call(what, answer.interval, 0.99))
     trial.finite(what, *answer.parts.to_dict().values())
     labels = np.ravel(np.asarray(y, dtype=np.float64))
-    trial.near_labels(what, answer.mean, labels)
+    trial.near_labels(what, answer.mean, labels, told=told)
     if len(labels) == len(answer):
         trial.finite(what, trial.call(f"{what} log_prob", answer.log_prob, labels))
         trial.finite(what, trial.call(f"{what} crps", answer.crps, labels))

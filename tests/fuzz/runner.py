@@ -12,7 +12,7 @@ SECONDS_PER_CASE = 120.0
 GRACE = 15.0  # for code that does not listen to signals, until its process is stopped
 
 # How many cases of each kind: all of them, and those of a short run.
-FULL = {"bags": 700, "fit": 1300, "tables": 500, "files": 500, "command": 300}
+FULL = {"bags": 2000, "fit": 4000, "tables": 1500, "files": 1500, "command": 1000}
 SHORT = {"bags": 50, "fit": 40, "tables": 25, "files": 25, "command": 10}
 
 

@@ -10,6 +10,9 @@ from jaxtyping import Bool, Int64, Shaped
 
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 
+# Characters of a value that a message shows: an id or a cell may be a page of text.
+LONGEST_SHOWN = 80
+
 MISSING_TYPES = frozenset({"NoneType", "NAType", "NaTType"})  # by name: pandas may not be installed
 
 
@@ -323,14 +326,15 @@ def bag_positions(key: Any, n_bags: int) -> Int64[np.ndarray, " n_chosen"]:
 
 
 def show(value: object) -> str:
-    """Write a value as Python would, without NumPy's type around it.
+    """Write a value as Python would, without NumPy's type around it; the start of a long one.
 
     Examples
     --------
-    >>> show(np.int64(3)), show(np.str_("a"))
-    ('3', "'a'")
+    >>> show(np.int64(3)), show(np.str_("a")), show("x" * 1000)[-3:]
+    ('3', "'a'", 'xx…')
     """
-    return repr(value.item() if isinstance(value, np.generic) else value)
+    text = repr(value.tolist() if isinstance(value, np.generic | np.ndarray) else value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
 def no_bags() -> InvalidBagsError:

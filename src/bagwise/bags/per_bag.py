@@ -136,7 +136,14 @@ def numbers_per_bag(
     array = array_per_bag(values, ids, what, error)
     if array.dtype.kind == "O" and all(map(_is_number, array.flat)):
         absent = missing(array.ravel()).reshape(array.shape)
-        array = np.where(absent, np.nan, array).astype(np.float64)
+        try:
+            array = np.where(absent, np.nan, array).astype(np.float64)
+        except OverflowError:
+            raise error.because(
+                f"the {what} have an integer of more than 308 digits",
+                "numbers that a float can hold",
+                "Give them in a larger unit.",
+            ) from None
     if array.dtype.kind not in "fiub":
         raise error.because(
             f"the {what} have dtype {array.dtype}",
