@@ -69,9 +69,7 @@ class Bagged:
         weight = np.ones(len(labels)) if sample_weight is None else sample_weight
         prior = FixedPrior(self.model() if model is None else model)
         stats = BagStats(self.mean, self.sizes, self.within_cov)
-        return ShrinkageProblem(
-            prior, stats, labels, self.effects, weight, LIKELIHOODS[self.kind]
-        )
+        return ShrinkageProblem(prior, stats, labels, self.effects, weight, LIKELIHOODS[self.kind])
 
     # ------------------------------------------------------------ the oracle
 

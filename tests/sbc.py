@@ -34,9 +34,7 @@ def ranks_of_one(bagged, rng, factor, weight_factor):
     resolved, _, transport = approximation(problem)
     data = prepare(problem, resolved, transport)
     start = rng.normal(size=(1, transport.size))
-    z, _ = sample(
-        form(problem, transport), data, start, SETTINGS, [int(rng.integers(2**31))]
-    )
+    z, _ = sample(form(problem, transport), data, start, SETTINGS, [int(rng.integers(2**31))])
     draws = Draws.of(transport, resolved.names, z[:, ::THIN], None)
     names = [f"alpha {j}" for j in range(alpha.shape[1])] + ["intercept"]
     drawn = [*alpha_of(problem, draws.w[0]).T, draws.gamma[0, :, 0]]

@@ -110,10 +110,7 @@ def test_sample_weight_of_two_counts_a_bag_twice():
     weighted = bagged.problem(labels, np.r_[2.0, np.ones(len(labels) - 1)])
     resolved, _, transport = approximation(problem, UNIT)
     z = np.random.default_rng(1).normal(size=(3, transport.size))
-    a, b = (
-        minus_log_density(p, resolved, transport, z)
-        for p in (weighted, doubled)
-    )
+    a, b = (minus_log_density(p, resolved, transport, z) for p in (weighted, doubled))
     np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
