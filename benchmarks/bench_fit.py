@@ -10,7 +10,8 @@ from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from bagwise.datasets import make_gamma
-from bagwise.embedding.prior import KernelPrior, with_floor
+from bagwise.embedding.model import with_floor
+from bagwise.embedding.prior import FixedPrior
 from bagwise.estimators.base import Embedding
 from bagwise.estimators.regressors import ShrinkageRegressor
 from bagwise.estimators.shrinkage_model import COVARIANCE_FLOOR
@@ -63,9 +64,8 @@ class Case:
         model = ShrinkageRegressor(n_landmarks=n_landmarks, bandwidth_scale=1.0)
         embedding = next(model.embeddings(split.bags))
         task = Task.of(split.bags, split.labels)
-        family = KernelPrior(embedding.features, embedding.stats, COVARIANCE_FLOOR)
-        sizes, size_of = np.unique(embedding.stats.sizes, return_inverse=True)
-        problem = ShrinkageProblem(family, sizes, size_of, task.labels, task.design, task.weights)
+        prior = FixedPrior.kernel(embedding.features, embedding.stats, COVARIANCE_FLOOR)
+        problem = ShrinkageProblem(prior, embedding.stats, task.labels, task.design, task.weights)
         return cls(embedding, split.bags, task, problem)
 
     def fit(self) -> ShrinkageRegressor:
@@ -95,8 +95,8 @@ class Case:
             prior_sd=LOG_SCALE_SD,
             least_noise=LEAST_NOISE,
         )
-        basis, _ = self.problem.family.at(None)
-        return Whitened(objective, basis.weight_map, float(self.task.design[0, 0]))
+        weight_map = self.problem.prior.at(None).weight_map
+        return Whitened(objective, weight_map, float(self.task.design[0, 0]))
 
     def halfway(self) -> np.ndarray:
         """Return parameters between the start and the optimum, where every term counts."""

@@ -1,7 +1,7 @@
 """The shrinkage objective as the paper writes it, with R + Σ/N_i factorised for every bag.
 
-What the benchmark compares the shrinkage basis with, and an oracle for its value and gradient:
-nothing here comes from :mod:`bagwise.embedding.prior` or :mod:`bagwise.inference`.
+What the benchmark compares the diagonal coordinates with, and an oracle for value and gradient:
+nothing here comes from :mod:`bagwise.embedding` or :mod:`bagwise.inference`.
 """
 
 from __future__ import annotations

@@ -17,13 +17,14 @@ from unittest.mock import patch
 import numpy as np
 
 from bagwise._utils.progress import Progress
-from bagwise.embedding.prior import with_floor
+from bagwise.embedding.model import with_floor
 from bagwise.embedding.sums import summarise
 from bagwise.estimators.regressors import BDRRegressor
 from bagwise.estimators.shrinkage_model import COVARIANCE_FLOOR
 from bagwise.exceptions import BagwiseWarning
 from bagwise.heads.task import Task
 from bagwise.inference.shrinkage_objective import LEAST_NOISE
+from bagwise.likelihoods import Gaussian
 
 if TYPE_CHECKING:
     from benchmarks.bench_numpyro import Gradient
@@ -98,7 +99,7 @@ class Fit:
     @property
     def gram(self) -> np.ndarray:
         """K, (d, d), of which no direction may have been dropped: else the posteriors differ."""
-        d, q = self.model.head_.start.basis.weight_map.shape
+        d, q = self.model.head_.start.model.weight_map.shape
         if q != d:
             raise AssertionError(f"{d - q} of {d} directions of the landmarks' kernel were dropped")
         return self.model.features_.weight_gram()
@@ -127,7 +128,7 @@ class Fit:
         """Return what :func:`fast_potential` needs: our data, and maps from the model's sites."""
         return {
             "ours": {name: value for name, value in self.data.items() if name != "transport"},
-            "into_w": np.linalg.inv(self.model.head_.start.basis.weight_map),
+            "into_w": np.linalg.inv(self.model.head_.start.model.weight_map),
             "from_zeta": np.linalg.inv(np.linalg.cholesky(self.gram)).T,
             "effect": self.model.effects_.unmix(np.ones(1))[0],
             **self.prior_scales(),
@@ -155,7 +156,7 @@ def fast_potential(data: dict[str, Any], u: dict[str, Any]) -> Any:
     """
     import jax.numpy as jnp
 
-    from bagwise.inference.density import log_likelihood
+    from bagwise.inference.density import Model, log_likelihood
 
     sites = tuple(SITE_OF.values())
     x = {site: jnp.exp(u[site]) for site in sites}
@@ -163,7 +164,9 @@ def fast_potential(data: dict[str, Any], u: dict[str, Any]) -> Any:
     alpha = x["rho"] * (data["from_zeta"] @ u["zeta"]) if whitened else u["alpha"]
     w, effects = data["into_w"] @ alpha, u["b"][None] / data["effect"]
     scales = jnp.stack([x[site] for site in sites])
-    value = log_likelihood("gaussian", data["ours"], w, effects, scales)
+    value = log_likelihood(
+        Model(Gaussian(), rigid=False, shrinks=True), data["ours"], w, effects, scales
+    )
     value -= 0.5 * (jnp.sum((w / x["rho"]) ** 2) + (u["b"] / data["b"]) ** 2)
     value += sum(u[site] - 0.5 * (x[site] / data[site]) ** 2 for site in sites)
     return -value if whitened else -(value - w.shape[0] * u["rho"])

@@ -17,7 +17,7 @@ from bagwise.predictions.latent import Latent, Query
 
 @dataclass(frozen=True)
 class Given:
-    """A head of known weights (s, q), whose fixed effects (n, s) are what the means are moved by."""
+    """A head of known weights (s, q), whose fixed effects (n, s) are added to the means."""
 
     w: np.ndarray
     noise: np.ndarray

@@ -68,8 +68,8 @@ def points(n=5):
 
 def ours(problem, priors, point):
     """Log density of (α, σ, ρ, η, b) by the NumPy objective, up to a constant."""
-    basis, _ = problem.family.at(None)
-    w, rho = np.linalg.solve(basis.weight_map, point["alpha"]), point["rho"]
+    weight_map = problem.prior.at(None).weight_map
+    w, rho = np.linalg.solve(weight_map, point["alpha"]), point["rho"]
     theta = [*w, point["b"], 2.0 * np.log(point["sigma"]), np.log(point["eta"])]
     x = np.array([point["sigma"], point["eta"], rho])
     value = -likelihood_at(problem, np.array(theta)).value
@@ -155,9 +155,9 @@ def test_a_plain_model_of_another_posterior_is_refused(fitted):
 
 
 def test_dropped_directions_are_refused():
-    basis = SimpleNamespace(weight_map=np.ones((3, 2)))
+    embedding = SimpleNamespace(weight_map=np.ones((3, 2)))
     model = BDRRegressor()
-    model.head_ = SimpleNamespace(start=SimpleNamespace(basis=basis))
+    model.head_ = SimpleNamespace(start=SimpleNamespace(model=embedding))
     with pytest.raises(AssertionError, match="1 of 3 directions"):
         _ = Fit(model, 1.0, 1.0, 1.0, None, {}, np.zeros(1)).gram
 

@@ -17,7 +17,7 @@ from bagwise.estimators.posterior_model import PosteriorModel
 from bagwise.estimators.saving import open_saved, read_header
 from bagwise.estimators.saving.container import unpack
 from bagwise.estimators.saving.models import HEADS, PARAMETERS
-from bagwise.estimators.saving.records import RECORDS, KernelPrior
+from bagwise.estimators.saving.records import RECORDS
 from bagwise.features.kernels import RBF, Additive, Linear, Matern
 from bagwise.inference import NUTS, Priors
 from contract_models import BAGS, GIVEN, NEW, SMALL, Y
@@ -252,7 +252,7 @@ def test_every_estimator_and_parameter_is_known():
 
 def test_every_field_of_every_record_is_saved():
     for cls, fields in RECORDS.items():
-        if cls is not KernelPrior and dataclasses.is_dataclass(cls):
+        if dataclasses.is_dataclass(cls):
             assert set(fields) == {field.name for field in dataclasses.fields(cls)}, cls
 
 

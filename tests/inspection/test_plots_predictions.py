@@ -14,11 +14,9 @@ from bagwise.inspection.plots import calibration, more_points, pit, spread_by_si
 from bagwise.inspection.plots.coverage import LEVELS, by_group
 from bagwise.inspection.plots.spread import more_points_of, spread_of
 from bagwise.inspection.plots.style import BLUE, JOURNAL
-from bagwise.likelihoods import Probit
-from bagwise.predictions.classes import ClassPrediction
-from bagwise.predictions.gaussian import Prediction, SizeCurve, VarianceParts
+from bagwise.predictions.gaussian import Prediction, VarianceParts
 from bagwise.predictions.metrics import coverage
-from bagwise.predictions.mixture import MixturePrediction, SizeCurves
+from sized import Sized
 
 
 @pytest.fixture(autouse=True)
@@ -27,15 +25,12 @@ def _close_figures():
     plt.close("all")
 
 
-CURVE = SizeCurve(np.array([2.0, 1.0]), np.array([1.0, 0.1]))
+SIZED = Sized.one([2.0, 1.0], [1.0, 0.1])
 
 
 def gaussian(sizes, noise=1.0, weights=0.5):
     sizes = np.asarray(sizes)
-    parts = VarianceParts.broadcast(
-        len(sizes), bag=CURVE.variance(sizes), weights=weights, noise=noise
-    )
-    return Prediction(np.zeros(len(sizes)), parts, sizes=sizes, size_curve=CURVE)
+    return SIZED.predict(sizes, np.zeros((1, len(sizes))), noise=[noise], weights_var=weights)
 
 
 @pytest.fixture
@@ -99,10 +94,9 @@ def test_calibration_draws_on_the_axes_given(many):
 
 def class_prediction(sizes):
     n = len(sizes)
-    curves = SizeCurves(np.array([[2.0], [1.0]]), np.array([[1.0], [0.5]]))
+    sized = Sized(np.array([[2.0], [1.0]]), np.ones(1), np.array([1.0, 0.5]))
     means = np.linspace(-1.0, 1.0, 2 * n).reshape(2, n)
-    latent = MixturePrediction(means, np.zeros(2), sizes=np.asarray(sizes), curves=curves)
-    return ClassPrediction(latent, Probit(), ["no", "yes"])
+    return sized.classify(np.asarray(sizes), means, classes=["no", "yes"])
 
 
 @pytest.mark.parametrize("draw", [calibration, pit])
@@ -143,7 +137,10 @@ def test_pit_hides_the_panels_that_are_not_used():
 
 @pytest.mark.parametrize("scale", ["sd", "variance"])
 def test_bars_end_at_the_root_mean_variance_of_their_size(scale):
-    prediction = gaussian([1, 1, 9, 30], noise=np.array([1.0, 2.0, 1.0, 1.0]))
+    sizes, noise = np.array([1, 1, 9, 30]), np.array([1.0, 2.0, 1.0, 1.0])
+    bag = SIZED.variance(sizes)[0]
+    parts = VarianceParts.broadcast(4, bag=bag, weights=0.5, noise=noise)
+    prediction = Prediction(np.zeros(4), parts, sizes=sizes)
     axes = spread_by_size(prediction, scale=scale)
     tops = [bar.get_y() + bar.get_height() for bar in axes.containers[-1]]
     variance = np.array([prediction.var[:2].mean(), *prediction.var[2:]])

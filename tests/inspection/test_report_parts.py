@@ -22,9 +22,10 @@ from bagwise.inspection.report.comparison import Estimate
 from bagwise.inspection.report.folds import make_folds
 from bagwise.inspection.report.novelty import Novelty
 from bagwise.inspection.report.svg import Scale, linear_ticks
-from bagwise.predictions.gaussian import Prediction, SizeCurve
+from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.parts import VarianceParts
 from report_pages import Page, data_of
+from sized import Sized
 
 STYLE = (resources.files("bagwise.inspection.report") / "page.css").read_text(encoding="utf-8")
 
@@ -130,9 +131,8 @@ def test_intervals_are_judged(bags, sd, words):
 
 
 def test_the_curve_of_a_bag_is_that_of_its_model(bags):
-    curve = SizeCurve(np.array([2.0, 1.0]), np.array([1.0, 0.1]))
-    parts = VarianceParts.broadcast(120, bag=curve.variance(bags.sizes), noise=0.5)
-    p = Prediction(np.zeros(120), parts, sizes=bags.sizes, size_curve=curve)
+    sized = Sized.one([2.0, 1.0], [1.0, 0.1])
+    p = sized.predict(bags.sizes, np.zeros((1, 120)), noise=[0.5])
     data = data_of(report.of_predictions({"a": p}, bags, np.ones(120)).html)
     grid = np.array(data["grid"], dtype=float)
     expected = 2 / (1 + grid) + 0.1 / (1 + 0.1 * grid)

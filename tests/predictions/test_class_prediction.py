@@ -10,7 +10,8 @@ from scipy import integrate, stats
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
 from bagwise.likelihoods import Logistic, Probit
 from bagwise.predictions.classes import ClassPrediction
-from bagwise.predictions.mixture import MixturePrediction, SizeCurves
+from bagwise.predictions.mixture import MixturePrediction
+from sized import Sized
 
 CLASSES = np.array(["no", "yes"])
 
@@ -26,11 +27,12 @@ def of_means(means, likelihood=None, classes=CLASSES, **options):
 def sized():
     """Prediction of 4 bags by 7 draws, with bag variance under each."""
     rng = np.random.default_rng(0)
-    curves = SizeCurves(rng.uniform(0.5, 2.0, (7, 3)), rng.uniform(0.05, 1.0, (7, 3)))
+    known = Sized(
+        rng.uniform(0.5, 2.0, (7, 3)), rng.uniform(0.05, 1.0, 3), rng.uniform(0.5, 2.0, 7)
+    )
     sizes, ids = np.array([1, 5, 5, 1000]), np.array(["a", "b", "c", "d"])
     means = np.array([0.5, 1.0, -0.4, 2.0]) + 0.3 * rng.normal(size=(7, 4))
-    latent = MixturePrediction(means, np.zeros(7), sizes=sizes, curves=curves, ids=ids)
-    return ClassPrediction(latent, Probit(), CLASSES)
+    return known.classify(sizes, means, classes=CLASSES, ids=ids)
 
 
 # ---------------------------------------------------------------- probabilities

@@ -6,10 +6,10 @@ from scipy import integrate, stats
 
 from bagwise.exceptions import BagwiseError
 from bagwise.predictions import mixture
-from bagwise.predictions import parts as variance_parts
-from bagwise.predictions.gaussian import Prediction, SizeCurve, VarianceParts
-from bagwise.predictions.mixture import MixturePrediction, SizeCurves
-from mixtures import random_curves, random_mixture, simple
+from bagwise.predictions.gaussian import Prediction, VarianceParts
+from bagwise.predictions.mixture import MixturePrediction
+from mixtures import random_mixture, simple
+from sized import Sized
 
 QS = np.array([1e-12, 1e-6, 0.025, 0.3, 0.5, 0.7, 0.975, 1 - 1e-6])
 
@@ -35,41 +35,6 @@ def closed_crps(p, y):
 @pytest.fixture
 def p():
     return random_mixture()
-
-
-# ---------------------------------------------------------------- size curves
-
-
-def test_each_curve_is_a_size_curve():
-    curves, sizes = random_curves(), np.array([0, 1, 3, 3, 100, np.inf])
-    each = [
-        SizeCurve(loadings, spectrum).variance(sizes)
-        for loadings, spectrum in zip(curves.loadings, curves.spectrum, strict=True)
-    ]
-    np.testing.assert_allclose(curves.variance(sizes), each, rtol=1e-13)
-    np.testing.assert_array_equal(curves.variance([np.inf]), np.zeros((5, 1)))
-    assert len(curves) == 5
-
-
-def test_scaled_curves():
-    curves = random_curves()
-    np.testing.assert_allclose(curves.scaled(4.0).variance([2]), 4.0 * curves.variance([2]))
-
-
-def test_curve_blocks_do_not_matter(monkeypatch):
-    curves, sizes = random_curves(50), np.arange(20)
-    whole = curves.variance(sizes)
-    monkeypatch.setattr(variance_parts, "BLOCK_ELEMENTS", 7)
-    np.testing.assert_array_equal(curves.variance(sizes), whole)
-
-
-def test_curves_keep_copies():
-    loadings = np.ones((2, 1))
-    curves = SizeCurves(loadings, np.ones((2, 1)))
-    loadings += 1
-    np.testing.assert_array_equal(curves.loadings, np.ones((2, 1)))
-    with pytest.raises(ValueError, match="read-only"):
-        curves.spectrum[0] = 3.0
 
 
 # ---------------------------------------------------------------- moments
@@ -130,10 +95,10 @@ def test_density_integrates_to_the_cdf(p):
 
 def test_one_draw_is_the_gaussian():
     sizes, y = np.array([1, 4, 30]), np.array([0.2, -3.0, 9.0])
-    p = random_mixture(1, 3, sizes=sizes, ids=None)
-    curve = SizeCurve(p.curves.loadings[0], p.curves.spectrum[0])
-    parts = VarianceParts.broadcast(3, bag=curve.variance(sizes), noise=p.parts.noise)
-    gauss = Prediction(p.components[0][0], parts, sizes=sizes, size_curve=curve)
+    query = Sized.random(1).query(sizes, np.array([[0.4, -1.0, 2.0]]), noise=[0.3])
+    p = MixturePrediction.from_latent(query.latent(), sizes=sizes, query=query)
+    gauss = Prediction.from_latent(query.latent(), sizes=sizes, query=query)
+    assert type(gauss) is Prediction
     for method in ("cdf", "log_prob", "crps"):
         np.testing.assert_allclose(getattr(p, method)(y), getattr(gauss, method)(y), rtol=1e-11)
     np.testing.assert_allclose(p.quantile(QS), gauss.quantile(QS), rtol=1e-11)
@@ -166,9 +131,7 @@ def test_quantile_inverts_the_cdf(n_draws, spread):
 
 def test_quantile_in_the_upper_tail_mirrors_the_lower():
     p = random_mixture(30, 5)
-    mirrored = MixturePrediction(
-        -p.components[0], p._noise, sizes=p.sizes, curves=p.curves, ids=p.ids
-    )
+    mirrored = MixturePrediction(-p.components[0], np.zeros(30), bag=p.components[1])
     tails = 2.0 ** -np.arange(1, 50)  # of which 1 - q is exact
     np.testing.assert_allclose(p.quantile(1 - tails), -mirrored.quantile(tails), rtol=1e-10)
 
@@ -273,10 +236,8 @@ def test_a_quantile_before_and_after_a_jump():
 
 def test_no_density_without_variance():
     message = r"bag bob \(row 1\) has zero variance in a draw.*noise part > 0"
-    curves = SizeCurves(np.ones((2, 1)), np.ones((2, 1)))
-    p = MixturePrediction(
-        np.zeros((2, 2)), [1.0, 0.0], sizes=[1, np.inf], curves=curves, ids=["ann", "bob"]
-    )
+    bag = np.array([[0.5, 0.0], [0.5, 0.0]])
+    p = MixturePrediction(np.zeros((2, 2)), [1.0, 0.0], bag=bag, ids=["ann", "bob"])
     with pytest.raises(BagwiseError, match=message):
         p.log_prob([0.0, 0.0])
     assert np.isfinite(p[0].log_prob([0.0])).all()

@@ -8,8 +8,8 @@ import pytest
 from scipy import integrate, stats
 
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
-from bagwise.predictions import parts as variance_parts
-from bagwise.predictions.gaussian import Prediction, SizeCurve, VarianceParts
+from bagwise.predictions.gaussian import Prediction, VarianceParts
+from sized import Sized
 
 
 def random_prediction(n_bags=7, seed=0, **options):
@@ -18,17 +18,18 @@ def random_prediction(n_bags=7, seed=0, **options):
     return Prediction(rng.normal(size=n_bags), parts, **options)
 
 
-@pytest.fixture
-def curve():
-    return SizeCurve(np.array([0.5, 2.0, 1.0]), np.array([3.0, 0.2, 0.0]), floor=0.1)
+KNOWN = Sized.one([0.5, 2.0, 1.0], [3.0, 0.2, 0.0], floor=0.1)
+
+
+def sized_prediction(gaps=None):
+    sizes, ids = np.array([1, 5, 5, 1000]), np.array(["a", "b", "c", "d"])
+    means = np.arange(4.0)[None]
+    return KNOWN.predict(sizes, means, ids=ids, noise=[0.3], weights_var=0.2, gaps=gaps)
 
 
 @pytest.fixture
-def sized(curve):
-    sizes = np.array([1, 5, 5, 1000])
-    parts = VarianceParts.broadcast(4, bag=curve.variance(sizes), weights=0.2, noise=0.3)
-    ids = np.array(["a", "b", "c", "d"])
-    return Prediction(np.arange(4.0), parts, sizes=sizes, size_curve=curve, ids=ids)
+def sized():
+    return sized_prediction()
 
 
 # ---------------------------------------------------------------- distribution
@@ -111,43 +112,31 @@ def test_sample_is_reproducible_from_every_kind_of_state():
 # ---------------------------------------------------------------- size
 
 
-def dense_variance(size):
-    """Posterior variance of g.t by a dense inverse: prior diag(s), one observation N(t, I/n)."""
-    spectrum, weights = np.array([3.0, 0.2]), np.sqrt([0.5, 2.0])
-    posterior = np.linalg.inv(np.diag(1 / spectrum) + size * np.eye(2))
-    return 0.1 + weights @ posterior @ weights
+def test_bag_part_is_a_posterior_variance(sized):
+    np.testing.assert_allclose(sized.parts.bag, KNOWN.variance(sized.sizes)[0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 1000])
-def test_size_curve_is_a_posterior_variance(curve, size):
-    np.testing.assert_allclose(curve.variance([size]), [dense_variance(size)], rtol=1e-12)
-
-
-def test_size_curve_limits(curve):
-    variance = curve.variance([0, 1, 10, 100, np.inf])
+def test_bag_part_by_size_and_its_limits(sized):
+    one = sized[0]
+    sizes = [1e-9, 1.0, 10.0, 100.0, np.inf]
+    variance = np.array([one.at_size(size).parts.bag[0] for size in sizes])
     assert np.all(np.diff(variance) < 0)
-    assert variance[0] == pytest.approx(0.1 + 0.5 * 3.0 + 2.0 * 0.2)
-    assert variance[-1] == 0.1
-    # For many points, 1/n for every direction the basis holds.
-    assert curve.variance([1e9])[0] - 0.1 == pytest.approx((0.5 + 2.0) / 1e9, rel=1e-6)
+    assert variance[0] == pytest.approx(0.1 + 0.5 * 3.0 + 2.0 * 0.2)  # as good as no points
+    assert variance[-1] == pytest.approx(0.1, abs=1e-15)  # what landmarks do not see
+    # For many points, 1/n for every direction that there is.
+    assert one.at_size(1e9).parts.bag[0] - 0.1 == pytest.approx((0.5 + 2.0) / 1e9, rel=1e-6)
 
 
-def test_size_curve_blocks_do_not_matter(curve, monkeypatch):
-    sizes = np.random.default_rng(0).integers(1, 500, 300)
-    whole = curve.variance(sizes)
-    monkeypatch.setattr(variance_parts, "BLOCK_ELEMENTS", 7)
-    np.testing.assert_allclose(curve.variance(sizes), whole, rtol=1e-14)
-
-
-def test_at_size_replaces_only_the_bag_part(sized, curve):
+def test_at_size_replaces_only_the_bag_part(sized):
     for sizes in (10, np.array([2, 3, 4, 5])):
         other = sized.at_size(sizes)
         np.testing.assert_array_equal(other.mean, sized.mean)
         np.testing.assert_array_equal(other.parts.noise, sized.parts.noise)
         np.testing.assert_array_equal(other.parts.weights, sized.parts.weights)
-        expected = curve.variance(np.broadcast_to(sizes, 4))
-        np.testing.assert_array_equal(other.parts.bag, expected)
+        expected = KNOWN.variance(np.broadcast_to(sizes, 4))[0]
+        np.testing.assert_allclose(other.parts.bag, expected, rtol=1e-12)
         np.testing.assert_array_equal(other.sizes, np.broadcast_to(sizes, 4))
+        np.testing.assert_array_equal(other.ids, sized.ids)
 
 
 def test_at_size_limits(sized):
@@ -156,7 +145,23 @@ def test_at_size_limits(sized):
     assert np.all(sized.at_size(2000).std < sized.std)
 
 
-def test_at_size_without_a_curve_changes_nothing():
+def test_at_size_starts_from_the_bag_whatever_was_asked_before(sized):
+    direct, round_about = sized.at_size(7), sized.at_size(np.inf).at_size(2).at_size(7)
+    np.testing.assert_array_equal(round_about.var, direct.var)
+    np.testing.assert_array_equal(round_about.at_size(sized.sizes).var, sized.var)
+
+
+def test_means_are_shrunk_by_the_points_there_are_and_stay_at_any_size():
+    sized = sized_prediction(np.outer([0.0, 1.0, 2.0, 2.0], np.ones(3)))
+    # (1 − κ)√loadings·gaps, of 5, 5 and 1000 points; the third direction is not there
+    kept = np.array([[n * v / (1 + n * v) for v in (3.0, 0.2)] for n in (5, 5, 1000)])
+    pulled = kept @ np.sqrt([0.5, 2.0]) * [1.0, 2.0, 2.0]
+    np.testing.assert_allclose(sized.mean, np.arange(4.0) + np.r_[0.0, pulled], rtol=1e-12)
+    for sizes in (1, 10**6, np.inf):
+        np.testing.assert_array_equal(sized.at_size(sizes).mean, sized.mean)
+
+
+def test_at_size_without_a_query_changes_nothing():
     p = random_prediction()
     np.testing.assert_array_equal(p.at_size(3).var, p.var)
 
@@ -167,10 +172,12 @@ def test_tower_property_by_simulation():
     prior, n = 2.0, 4
     truth = rng.normal(0, np.sqrt(prior), 400_000)
     observed = truth + rng.normal(0, np.sqrt(1 / n), truth.size)
+    known = Sized.one([1.0], [prior])
+    later = known.predict(np.full(1000, n), np.zeros((1, 1000)), gaps=observed[:1000, None])
     later_mean = observed * prior / (prior + 1 / n)
+    np.testing.assert_allclose(later.mean, later_mean[:1000], rtol=1e-12)
     assert abs(later_mean.mean()) < 0.01
-    curve = SizeCurve(np.array([1.0]), np.array([prior]))
-    assert np.var(truth - later_mean) == pytest.approx(curve.variance([n])[0], rel=0.01)
+    assert np.var(truth - later_mean) == pytest.approx(later.parts.bag[0], rel=0.01)
 
 
 # ---------------------------------------------------------------- container
@@ -192,7 +199,7 @@ def test_getitem(sized, index, rows):
     np.testing.assert_array_equal(part.var, sized.var[rows])
     np.testing.assert_array_equal(part.ids, sized.ids[rows])
     np.testing.assert_array_equal(part.sizes, sized.sizes[rows])
-    assert part.size_curve is sized.size_curve
+    np.testing.assert_array_equal(part.at_size(3).var, sized.at_size(3).var[rows])
     assert len(part) == len(rows)
 
 
@@ -301,23 +308,11 @@ def test_parts_must_match_the_mean():
 def test_variances_must_not_be_negative(value):
     with pytest.raises(BagwiseError, match=r"the weights part is .* expected finite and >= 0"):
         VarianceParts.broadcast(2, weights=value)
-    with pytest.raises(BagwiseError, match="the floor of a SizeCurve"):
-        SizeCurve(np.ones(2), np.ones(2), floor=value)
-    with pytest.raises(BagwiseError, match="the loadings of a SizeCurve"):
-        SizeCurve(np.array([value]), np.ones(1))
-
-
-@pytest.mark.parametrize("sizes", [[-1], [np.nan], [[1, 2]]])
-def test_curve_sizes_must_be_numbers_of_points(curve, sizes):
-    with pytest.raises(BagwiseError, match="numbers of points"):
-        curve.variance(sizes)
 
 
 def test_shapes_must_agree(monkeypatch):
     """What users see, who run without the shape checks of this test suite."""
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
-    with pytest.raises(BagwiseError, match=r"loadings and spectrum have shapes \(2,\) and \(1,\)"):
-        SizeCurve(np.ones(2), np.ones(1))
     with pytest.raises(BagwiseError, match=r"the bag part has shape \(\).*broadcast"):
         VarianceParts(np.array(1.0), np.ones(2), np.ones(2))
     with pytest.raises(BagwiseError, match="lengths bag 1, weights 2, noise 2"):

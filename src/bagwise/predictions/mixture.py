@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
@@ -28,7 +28,7 @@ from bagwise.predictions.gaussian import (
     check_targets,
 )
 from bagwise.predictions.latent import Latent, Query
-from bagwise.predictions.parts import VarianceParts, require_variances
+from bagwise.predictions.parts import VarianceParts, brief, require_variances
 
 __all__ = ["MixturePrediction"]
 
@@ -91,11 +91,7 @@ class MixturePrediction(Prediction):
         self._noise = np.array(noise, dtype=np.float64)
         self._check_draws()
         n = self._means.shape[1]
-        if bag is None:
-            bag, bag_of = np.zeros((len(self._means), 1)), np.zeros(n, dtype=np.int64)
-        self._bag = np.array(bag, dtype=np.float64)
-        self._bag_of = np.arange(n) if bag_of is None else np.asarray(bag_of)
-        self._check_bag()
+        self._bag, self._bag_of = self._checked_bag(bag, bag_of)
         for values in (self._means, self._noise, self._bag):
             values.flags.writeable = False
         parts = VarianceParts.broadcast(
@@ -144,16 +140,36 @@ class MixturePrediction(Prediction):
             )
         require_variances(self._noise, "noise")
 
-    def _check_bag(self) -> None:
+    def _checked_bag(
+        self, bag: ArrayLike | None, bag_of: ArrayLike | None
+    ) -> tuple[Float[np.ndarray, "s l"], Int[np.ndarray, " n"]]:
+        """Return the variances by the bag at each size, and which each bag has; 0 if not given."""
         draws, n = self._means.shape
-        if self._bag.ndim != 2 or len(self._bag) != draws:
+        if bag is None:
+            if bag_of is not None:
+                raise BagwiseError.because(
+                    "bag_of came without bag", "both or bag alone", "Pass bag=..., (draws, sizes)."
+                )
+            return np.zeros((draws, 1)), np.zeros(n, dtype=np.int64)
+        table = np.array(bag, dtype=np.float64)
+        places = np.arange(n) if bag_of is None else np.array(bag_of)
+        columns = {n} if bag_of is None else set(table.shape[1:])
+        if table.ndim != 2 or len(table) != draws or table.shape[1] not in columns:
             raise BagwiseError.because(
-                f"bag has shape {self._bag.shape}",
-                f"({draws}, sizes), a row per draw",
-                "Give every row of means its variances.",
+                f"bag has shape {table.shape}",
+                f"({draws}, {n if bag_of is None else 'sizes'}), a row per draw",
+                "Give every row of means its variances; with bag_of, of each distinct size.",
             )
-        check_column(self._bag_of, "bag_of", n)
-        require_variances(self._bag, "the bag part")
+        check_column(places, "bag_of", n)
+        n_sizes = table.shape[1]
+        if places.dtype.kind not in "iu" or not ((places >= 0) & (places < n_sizes)).all():
+            raise BagwiseError.because(
+                f"bag_of is {brief(places)}",
+                f"places among the {n_sizes} sizes of bag, from 0",
+                "np.unique(sizes, return_inverse=True) returns them.",
+            )
+        require_variances(table, "the bag part")
+        return table, places
 
     @property
     def n_draws(self) -> int:
@@ -163,7 +179,9 @@ class MixturePrediction(Prediction):
     @property
     def bag_variances(self) -> Float[np.ndarray, "s n"]:
         """Bag variance of each draw."""
-        return self._bag[:, self._bag_of]
+        values = self._bag[:, self._bag_of]
+        values.flags.writeable = False
+        return values
 
     @property
     def components(self) -> tuple[Float[np.ndarray, "s n"], Float[np.ndarray, "s n"]]:
