@@ -2,8 +2,8 @@
 
     python -m benchmarks.files_visited [--list]
 
-A file counts if a function in it is called while ``ShrinkageRegressor.fit`` or ``bagwise fit`` runs;
-importing a module does not count.
+A file counts if a function in it is called while ``ShrinkageRegressor.fit`` or ``bagwise fit``
+runs; importing a module does not count.
 """
 
 from __future__ import annotations
