@@ -29,12 +29,12 @@ test: $(STAMP) ## style, types, module order and tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --ignore tests/benchmarks
 
 coverage: $(STAMP) ## which lines and branches the tests reach; takes twice as long as the tests
 	$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-branch --cov-report=term:skip-covered
 
-test-all: $(STAMP) ## the same with the long tests
+test-all: $(STAMP) ## the same with the long tests and those of the benchmarks
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "long or not long"
 
 # Old libraries use each other in ways that are deprecated by now. Our own use of them is watched by
