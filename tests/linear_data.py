@@ -3,6 +3,8 @@
 import numpy as np
 
 import dense_oracle
+from bagwise.embedding.model import point_model
+from bagwise.embedding.sums import BagStats
 from bagwise.heads.task import Task
 from bagwise.inference.effects import FixedEffects
 from bagwise.inference.ridge import RidgeProblem
@@ -32,6 +34,11 @@ class Data:
         return RidgeProblem.from_features(self.X, self.F, self.y, self.weights)
 
     @property
+    def embedded(self):
+        """The features as mean embeddings, taken for the truth."""
+        return points(self.X)
+
+    @property
     def gram_problem(self):
         return RidgeProblem.from_gram(self.X @ self.X.T, self.F, self.y, self.weights)
 
@@ -41,6 +48,16 @@ class Data:
         effects = FixedEffects.fit(self.F[:, 1:], np.ones(self.n))
         design = effects.design(self.F[:, 1:], self.n)
         return Task(self.y, 0.0, 1.0, effects, design, self.weights)
+
+
+def points(X):
+    """Features as mean embeddings of bags, taken for the truth."""
+    return point_model(X).posterior(BagStats(X, np.ones(len(X))))
+
+
+def latent(head, X, design):
+    """What a head fitted to points says of bags with these features."""
+    return head.latent(head.embed(BagStats(X, np.ones(len(X)))), design)
 
 
 def network_features(model, bags):

@@ -6,8 +6,11 @@ import numpy as np
 from scipy import stats
 from scipy.special import expit
 
-from bagwise.embedding.prior import OneBasis, shrinkage_basis, whitening
+from bagwise.embedding.model import general_model, point_model, whitening
+from bagwise.embedding.prior import FixedPrior
+from bagwise.embedding.sums import BagStats
 from bagwise.features.maps import PriorGram
+from bagwise.inference.density import Model
 from bagwise.inference.marginal_mode import find_marginal_mode
 from bagwise.inference.posterior_mode import find_mode
 from bagwise.inference.priors import Priors, ScalePriors
@@ -54,20 +57,19 @@ class Bagged:
             "logistic": ("weight_var",),
         }[self.kind]
 
-    def problem(self, labels, sample_weight=None):
-        """The problem as the library poses it, in its basis."""
-        weight = np.ones(len(labels)) if sample_weight is None else sample_weight
+    def model(self):
+        """The prior of the embedding as the library has it, in its coordinates."""
         if not self.shrinks:
-            family, distinct = OneBasis.point(self.mean), (np.ones(1), np.zeros(len(labels), int))
-        else:
-            gram = PriorGram(self.gram, self.gram, self.gram)
-            basis = shrinkage_basis(self.within_cov, gram, whitening(self.gram))
-            center = self.mean.mean(axis=0)
-            family = OneBasis(basis, center, basis.project(self.mean, center))
-            distinct = np.unique(self.sizes, return_inverse=True)
-        return ShrinkageProblem(
-            family, *distinct, labels, self.effects, weight, LIKELIHOODS[self.kind]
-        )
+            return point_model(self.mean)
+        gram, center = PriorGram(self.gram, self.gram, self.gram), self.mean.mean(axis=0)
+        return general_model(center, self.within_cov, gram, whitening(self.gram))
+
+    def problem(self, labels, sample_weight=None, model=None):
+        """The problem as the library poses it; of these bags' own model, or of another."""
+        weight = np.ones(len(labels)) if sample_weight is None else sample_weight
+        prior = FixedPrior(self.model() if model is None else model)
+        stats = BagStats(self.mean, self.sizes, self.within_cov)
+        return ShrinkageProblem(prior, stats, labels, self.effects, weight, LIKELIHOODS[self.kind])
 
     # ------------------------------------------------------------ the oracle
 
@@ -146,5 +148,9 @@ def approximation(problem, priors=UNIT):
 
 def alpha_of(problem, w):
     """Weights α of whitened weights w (rows)."""
-    basis, _ = problem.family.at(None)
-    return w @ basis.weight_map.T
+    return w @ problem.prior.at(None).weight_map.T
+
+
+def form(problem, transport):
+    """What decides the code of the density of a problem."""
+    return Model(problem.likelihood, transport.rigid, problem.shrinks)

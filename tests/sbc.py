@@ -9,11 +9,11 @@ import sys
 
 import numpy as np
 
-from bagwise.inference.density import Model, prepare
+from bagwise.inference.density import prepare
 from bagwise.inference.draws import Draws
 from bagwise.inference.nuts import sample
 from bagwise.inference.settings import NUTS
-from posterior_problems import UNIT, Bagged, alpha_of, approximation
+from posterior_problems import UNIT, Bagged, alpha_of, approximation, form
 
 KINDS = ("gaussian", "probit", "logistic")
 SETTINGS = NUTS(chains=1, draws=180, warmup=100, n_jobs=1, progress=False)
@@ -34,9 +34,7 @@ def ranks_of_one(bagged, rng, factor, weight_factor):
     resolved, _, transport = approximation(problem)
     data = prepare(problem, resolved, transport)
     start = rng.normal(size=(1, transport.size))
-    z, _ = sample(
-        Model(bagged.kind, transport.rigid), data, start, SETTINGS, [int(rng.integers(2**31))]
-    )
+    z, _ = sample(form(problem, transport), data, start, SETTINGS, [int(rng.integers(2**31))])
     draws = Draws.of(transport, resolved.names, z[:, ::THIN], None)
     names = [f"alpha {j}" for j in range(alpha.shape[1])] + ["intercept"]
     drawn = [*alpha_of(problem, draws.w[0]).T, draws.gamma[0, :, 0]]

@@ -131,6 +131,8 @@ def test_the_format_and_the_ending_agree(folder):
     run = ("predict", "m.bagwise", "new.parquet", "--out")
     refused(bagwise(*run, "p.csv", "--format", "json", cwd=folder), "agree", code=2)
     refused(bagwise(*run, "p.docx", cwd=folder), ".csv", "--format")
+    for command in (run[:-1], ("evaluate", *run[1:-1]), ("explain", *run[1:-1], "--id", "p003")):
+        refused(bagwise(*command, "--format", "json", cwd=folder), "without --out", code=2)
     done(bagwise(*run, "p.out", "--format", "json", cwd=folder))
     assert len(json.loads((folder / "p.out").read_text())) == 10
     done(bagwise(*run, folder / "-", "--format", "csv", cwd=folder))  # a file that is called so
@@ -178,6 +180,8 @@ def test_names_in_answers_and_errors_cannot_command_the_terminal(odd, tmp_path):
         assert_harmless(result.stderr)
     shown = bagwise("info", "t.parquet", cwd=odd).stdout
     assert "b\\x1b[31m" in shown  # written out, so that two names never look the same
+    write(pa.table({"a\nrows  7": [1.0]}), tmp_path / "lines.parquet")
+    assert len(bagwise("info", "lines.parquet", cwd=tmp_path).stdout.splitlines()) == 3
 
 
 def test_files_and_json_keep_ids_exactly(odd, tmp_path):

@@ -272,9 +272,7 @@ def test_baseline_errors(simulated):
     prediction = cnn_baseline(single, single)
     with pytest.raises(BagwiseError, match=r"y has shape \(2,\); expected a number or"):
         prediction.log_prob([1.0, 2.0])
-    with pytest.raises(
-        BagwiseError, match=r"level is 1; expected a number strictly between 0 and 1"
-    ):
+    with pytest.raises(BagwiseError, match=r"level is 1; expected .* between 0 and 1"):
         prediction.interval(1)
 
 

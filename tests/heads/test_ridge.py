@@ -15,13 +15,13 @@ from bagwise.estimators.regressors import (
     ShrinkageRegressor,
 )
 from bagwise.features.kernels import RBF
-from bagwise.heads.point import LinearHead
+from bagwise.heads.linear import LinearHead
 from bagwise.heads.task import Task
 from bagwise.inference.ridge import RidgeProblem
 from dense_oracle import (
     weighted_ridge,
 )
-from linear_data import FIXED, Data, network_features, standardised
+from linear_data import FIXED, Data, latent, network_features, points, standardised
 
 # ---------------------------------------------------------------- ridge
 
@@ -31,10 +31,10 @@ from linear_data import FIXED, Data, network_features, standardised
 def test_ridge_is_scikit_learns(penalty, weighted):
     data = Data(covariates=0, weighted=weighted)
     theirs = Ridge(alpha=penalty).fit(data.X, data.y, sample_weight=data.weights)
-    head = LinearHead.ridge(data.X, data.task, penalty)
+    head = LinearHead.ridge(data.embedded, data.task, penalty)
     X = np.random.default_rng(1).normal(size=(7, 5))
     assert_allclose(head.beta, theirs.coef_, rtol=1e-7)
-    assert_allclose(head.of(X, np.ones((7, 1))).mean, theirs.predict(X), rtol=1e-7)
+    assert_allclose(latent(head, X, np.ones((7, 1))).mean[0], theirs.predict(X), rtol=1e-7)
 
 
 @pytest.mark.parametrize("make", ["problem", "gram_problem"])
@@ -172,13 +172,13 @@ def test_labels_of_bags_of_weight_zero_do_not_matter(model):
 def test_a_head_with_bags_of_weight_zero_is_the_head_without_them(make):
     data = Data(n=24, d=10, covariates=0)
     bags, weights = Bags.from_array(np.zeros((24, 1, 1))), np.r_[np.zeros(12), np.ones(12)]
-    with_zeros = make(data.X, Task.of(bags, data.y, weights), None)
-    without = make(data.X[12:], Task.of(bags[12:], data.y[12:]), None)
+    with_zeros = make(data.embedded, Task.of(bags, data.y, weights), None)
+    without = make(points(data.X[12:]), Task.of(bags[12:], data.y[12:]), None)
     X, F = np.random.default_rng(2).normal(size=(6, 10)), np.ones((6, 1))
-    a, b = with_zeros.of(X, F), without.of(X, F)
+    a, b = latent(with_zeros, X, F), latent(without, X, F)
     assert_allclose(a.mean, b.mean, rtol=1e-5)
-    assert_allclose(a.noise, b.noise, rtol=1e-5)
-    assert_allclose(a.weights, b.weights, rtol=1e-5)
+    assert_allclose(a.noise_var, b.noise_var, rtol=1e-5)
+    assert_allclose(a.weights_var, b.weights_var, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ import pytest
 
 from bagwise.inference import density
 from bagwise.inference import transport as transport_module
-from bagwise.inference.density import Model, _blocks, potential, prepare
-from posterior_problems import UNIT, Bagged, alpha_of, approximation
+from bagwise.inference.density import LIBRARY, _blocks, potential, prepare
+from bagwise.inference.transport import carry
+from posterior_problems import UNIT, Bagged, alpha_of, approximation, form
 
 KINDS = ("gaussian", "probit", "logistic")
 
@@ -19,8 +20,8 @@ def setup(kind, seed=0, **options):
     return bagged, labels, bagged.problem(labels)
 
 
-def minus_log_density(kind, transport, data, z):
-    model = Model(kind, transport.rigid)
+def minus_log_density(problem, resolved, transport, z):
+    model, data = form(problem, transport), prepare(problem, resolved, transport)
     with jax.enable_x64(True):
         return np.array([float(potential(model, data, jax.numpy.asarray(row))) for row in z])
 
@@ -54,7 +55,7 @@ def test_density_of_z_is_the_dense_posterior_times_the_jacobian(kind, options, r
     scales = dict(zip(resolved.names, x.T, strict=True))
     dense = bagged.log_posterior(labels, alpha_of(problem, w), gamma, scales)
     dense += log_jacobian(transport, z)
-    ours = -minus_log_density(kind, transport, prepare(problem, resolved, transport), z)
+    ours = -minus_log_density(problem, resolved, transport, z)
     np.testing.assert_allclose(ours - ours[0], dense - dense[0], rtol=0, atol=1e-6)
 
 
@@ -63,10 +64,28 @@ def test_blocks_of_few_sizes_do_not_change_the_density(kind, monkeypatch):
     _, _, problem = setup(kind, n=40, sizes=range(1, 30))
     resolved, _, transport = approximation(problem)
     z = np.random.default_rng(1).normal(size=(3, transport.size))
-    several = minus_log_density(kind, transport, prepare(problem, resolved, transport), z)
+    several = minus_log_density(problem, resolved, transport, z)
     monkeypatch.setattr(density, "SIZES_PER_BLOCK", 1000)
-    one = minus_log_density(kind, transport, prepare(problem, resolved, transport), z)
+    one = minus_log_density(problem, resolved, transport, z)
     np.testing.assert_allclose(several, one, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rigid", [False, True])
+def test_numpy_and_jax_carry_z_to_the_same_place(kind, rigid, monkeypatch):
+    monkeypatch.setattr(transport_module, "RIGID_FACTOR", np.inf if rigid else 1.0)
+    _, _, problem = setup(kind, d=3, n_effects=2)
+    resolved, _, transport = approximation(problem)
+    z = np.random.default_rng(1).normal(size=(6, transport.size))
+    by_numpy = carry(vars(transport), z, rigid=rigid)
+    data = prepare(problem, resolved, transport)["transport"]
+    with jax.enable_x64(True):
+        m, rows = jax.tree.map(jax.numpy.asarray, data), jax.numpy.asarray(z)
+        whole = carry(m, rows, rigid=rigid, library=LIBRARY)
+        one_by_one = jax.vmap(lambda row: carry(m, row, rigid=rigid, library=LIBRARY))(rows)
+        for by_jax in (whole, one_by_one):
+            for found, expected in zip(by_jax, by_numpy, strict=True):
+                np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-10, atol=1e-10)
 
 
 def test_blocks_hold_every_bag_once_and_its_size():
@@ -87,16 +106,11 @@ def test_sample_weight_of_two_counts_a_bag_twice():
         bagged.mean[twice], bagged.sizes[twice], bagged.within_cov, bagged.gram,
         bagged.effects[twice], "gaussian",
     )  # fmt: skip
-    doubled = again.problem(labels[twice])
-    doubled.family.prior_mean[:] = problem.family.prior_mean
-    doubled.family._bags[:] = problem.family._bags[twice]
+    doubled = again.problem(labels[twice], model=problem.prior.model)  # around the same mean
     weighted = bagged.problem(labels, np.r_[2.0, np.ones(len(labels) - 1)])
     resolved, _, transport = approximation(problem, UNIT)
     z = np.random.default_rng(1).normal(size=(3, transport.size))
-    a, b = (
-        minus_log_density("gaussian", transport, prepare(p, resolved, transport), z)
-        for p in (weighted, doubled)
-    )
+    a, b = (minus_log_density(p, resolved, transport, z) for p in (weighted, doubled))
     np.testing.assert_allclose(a, b, rtol=1e-12)
 
 

@@ -13,14 +13,14 @@ import dense_oracle
 from bagwise.estimators.regressors import (
     BayesianLinearRegressor,
 )
-from bagwise.heads.point import LinearHead
+from bagwise.heads.linear import LinearHead
 from bagwise.heads.task import Task
 from bagwise.inference.effects import FixedEffects
 from bagwise.inference.evidence import evidence_at, maximise_evidence
 from dense_oracle import (
     gaussian_conditioning,
 )
-from linear_data import FIXED, Data, network_features, standardised
+from linear_data import FIXED, Data, latent, network_features, points, standardised
 
 # ---------------------------------------------------------------- Bayesian linear regression
 
@@ -29,10 +29,10 @@ from linear_data import FIXED, Data, network_features, standardised
 @pytest.mark.parametrize("weight_var", [None, 0.4])
 def test_posterior_is_that_of_dense_gaussian_conditioning(weighted, weight_var):
     data = Data(covariates=2, weighted=weighted)
-    head = LinearHead.bayesian(data.X, data.task, weight_var)
+    head = LinearHead.bayesian(data.embedded, data.task, weight_var)
     X = np.random.default_rng(1).normal(size=(9, 5)) + 2.0
     C = np.random.default_rng(2).normal(size=(9, 2))
-    found = head.of(X, data.task.effects.design(C, 9))
+    found = latent(head, X, data.task.effects.design(C, 9))
     mean, var = gaussian_conditioning(
         data.X,
         data.F,
@@ -42,20 +42,20 @@ def test_posterior_is_that_of_dense_gaussian_conditioning(weighted, weight_var):
         X,
         np.column_stack([np.ones(9), C]),
     )
-    assert_allclose(found.mean, mean, rtol=1e-8)
-    assert_allclose(found.weights, var, rtol=1e-7)
+    assert_allclose(found.mean[0], mean, rtol=1e-8)
+    assert_allclose(found.weights_var, var, rtol=1e-7)
 
 
 def test_posterior_with_more_features_than_bags_is_that_of_dense_conditioning():
     data = Data(n=12, d=20)
-    head = LinearHead.bayesian(data.X, data.task, 0.4)
+    head = LinearHead.bayesian(data.embedded, data.task, 0.4)
     X, F = np.random.default_rng(1).normal(size=(4, 20)), np.column_stack([np.ones(4), np.zeros(4)])
     mean, var = gaussian_conditioning(
         data.X, data.F, data.y, head.noise_var / data.weights, 0.4, X, F
     )
-    found = head.of(X, data.task.effects.design(F[:, 1:], 4))
-    assert_allclose(found.mean, mean, rtol=1e-7)
-    assert_allclose(found.weights, var, rtol=1e-7)
+    found = latent(head, X, data.task.effects.design(F[:, 1:], 4))
+    assert_allclose(found.mean[0], mean, rtol=1e-7)
+    assert_allclose(found.weights_var, var, rtol=1e-7)
 
 
 def restricted_loss(data, noise_var, weight_var):
@@ -103,7 +103,7 @@ def test_bayesian_regression_is_close_to_scikit_learns_with_many_bags():
     data = Data(n=300, covariates=0, weighted=False)
     theirs = BayesianRidge(alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0, tol=1e-8, max_iter=2000)
     theirs.fit(data.X, data.y)
-    head = LinearHead.bayesian(data.X, data.task, None)
+    head = LinearHead.bayesian(data.embedded, data.task, None)
     # Theirs divides by n where the intercept's degree of freedom is left out here.
     assert_allclose(head.beta, theirs.coef_, rtol=1e-3)
     assert_allclose(head.noise_var, 1 / theirs.alpha_, rtol=0.01)
@@ -132,8 +132,9 @@ def test_bayesian_intervals_cover_what_they_say():
         effects = FixedEffects.fit(data.F[:20, 1:], np.ones(20))
         design = effects.design(data.F[:, 1:], 40)
         task = Task(data.y[:20], 0.0, 1.0, effects, design[:20], np.ones(20))
-        found = LinearHead.bayesian(data.X[:20], task, None).of(data.X[20:], design[20:])
-        z = (data.y[20:] - found.mean) / np.sqrt(found.weights + found.noise)
+        head = LinearHead.bayesian(points(data.X[:20]), task, None)
+        found = latent(head, data.X[20:], design[20:])
+        z = (data.y[20:] - found.mean[0]) / np.sqrt(found.weights_var + found.noise_var)
         hits.append(np.mean(np.abs(z) < stats.norm.ppf(0.95)))
     assert 0.85 < np.mean(hits) < 0.93  # of 0.9: the two variances are taken to be known
 
@@ -141,6 +142,6 @@ def test_bayesian_intervals_cover_what_they_say():
 def test_labels_that_fixed_effects_explain_leave_almost_no_noise():
     data = Data(weighted=False)
     data.y = data.F @ np.array([2.0, -1.0])
-    head = LinearHead.bayesian(data.X, data.task, None)
-    assert_allclose(head.of(data.X, data.task.design).mean, data.y, atol=1e-6)
+    head = LinearHead.bayesian(data.embedded, data.task, None)
+    assert_allclose(latent(head, data.X, data.task.design).mean[0], data.y, atol=1e-6)
     assert 0 < head.noise_var < 1e-6

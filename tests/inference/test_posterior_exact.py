@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bagwise.inference.density import Model, prepare
+from bagwise.inference.density import prepare
 from bagwise.inference.draws import Draws
 from bagwise.inference.nuts import sample
 from bagwise.inference.settings import NUTS
-from posterior_problems import UNIT, Bagged, alpha_of, approximation
+from posterior_problems import UNIT, Bagged, alpha_of, approximation, form
 
 SETTINGS = NUTS(chains=4, draws=1500, warmup=300, progress=False)
 
 
-def sampled(kind, problem, seed=0):
+def sampled(problem, seed=0):
     resolved, _, transport = approximation(problem)
     starts = np.random.default_rng(seed).normal(size=(SETTINGS.chains, transport.size))
     data = prepare(problem, resolved, transport)
     z, trajectories = sample(
-        Model(kind, transport.rigid), data, starts, SETTINGS, [seed + i for i in range(len(starts))]
+        form(problem, transport), data, starts, SETTINGS, [seed + i for i in range(len(starts))]
     )
     assert not trajectories.diverging.any()
     return Draws.of(transport, resolved.names, z, trajectories)
@@ -63,9 +63,9 @@ def test_bags_without_uncertainty_give_the_exact_posterior_of_bayesian_linear_re
     rng = np.random.default_rng(5)
     labels = bagged.draw_labels(rng, *bagged.draw_prior(rng))
     problem = bagged.problem(labels)
-    basis, t = problem.family.at(None)
-    mean, cov = conjugate(t @ basis.spread_map, labels, n_grid=120)
-    for draws, tolerance in ((sampled("gaussian", problem), 0.06), (laplace(problem), 0.25)):
+    start = problem.start_embedding
+    mean, cov = conjugate(start.t @ start.model.function_map, labels, n_grid=120)
+    for draws, tolerance in ((sampled(problem), 0.06), (laplace(problem), 0.25)):
         theta = np.concatenate([draws.w, draws.gamma], axis=2).reshape(-1, 3)
         sd = np.sqrt(np.diag(cov))
         np.testing.assert_allclose(theta.mean(axis=0), mean, rtol=0, atol=tolerance * sd.min())
@@ -111,7 +111,7 @@ def test_nuts_laplace_and_dense_importance_sampling_agree(kind):
     bagged, labels, problem = case(kind)
     mean, sd, effective = importance(bagged, labels, problem)
     assert effective > 1000
-    for draws, tolerance in ((sampled(kind, problem), 0.1), (laplace(problem), 0.4)):
+    for draws, tolerance in ((sampled(problem), 0.1), (laplace(problem), 0.4)):
         columns = [alpha_of(problem, draws.w.reshape(-1, 2)), draws.gamma.reshape(-1, 1)]
         columns += [draws.scales[name].reshape(-1, 1) for name in bagged.names]
         theta = np.concatenate(columns, axis=1)

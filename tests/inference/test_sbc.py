@@ -37,7 +37,7 @@ CASES = {
 
 
 def simulate(case):
-    here, source = Path(__file__).parent, Path(bagwise.__file__).parents[1]
+    here, source = Path(__file__).parents[1], Path(bagwise.__file__).parents[1]
     done = subprocess.run(
         [sys.executable, str(here / "sbc.py"), *map(str, case)],
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(source), str(here)])},

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 import dense_oracle
 from bagwise.bags.bags import Bags
-from bagwise.embedding.prior import ConvolvedPrior, KernelPrior
+from bagwise.embedding.prior import ConvolvedPrior, FixedPrior
 from bagwise.embedding.sums import BagStats
 from bagwise.estimators.regressors import ShrinkageRegressor
 from bagwise.exceptions import BagwiseError, BagwiseWarning
@@ -62,19 +62,16 @@ class Case:
             sample_weight=weight,
             prior=prior,
         )
-        make = KernelPrior if prior == "kernel" else ConvolvedPrior
-        family = make(
-            LandmarkFeatures(RBF(BANDWIDTH), UNIT, u, z), BagStats(mean, sizes, cov), FLOOR
-        )
-        distinct, size_of = np.unique(sizes, return_inverse=True)
-        self.problem = ShrinkageProblem(family, distinct, size_of, labels, effects, weight)
-        self.family = family
+        make = FixedPrior.kernel if prior == "kernel" else ConvolvedPrior
+        stats = BagStats(mean, sizes, cov)
+        self.prior = make(LandmarkFeatures(RBF(BANDWIDTH), UNIT, u, z), stats, FLOOR)
+        self.problem = ShrinkageProblem(self.prior, stats, labels, effects, weight)
         spread = np.sqrt(np.mean(np.sum(u**2, axis=1)))
         self.centres = self.dense.log_scale_centres(None if prior == "kernel" else spread)
 
     def alpha(self, w):
         """Weights α of the function with the whitened weights w."""
-        return self.family.at(self.length(self.problem.start))[0].weight_map @ w
+        return self.prior.at(self.length(self.problem.start)).weight_map @ w
 
     def length(self, theta):
         return None if self.problem.n_scales == 2 else float(theta[-1])
@@ -247,21 +244,10 @@ def test_sample_weights_of_two_are_bags_counted_twice():
     parts = {name: getattr(case.problem, name) for name in ShrinkageProblem.__dataclass_fields__}
     n = len(parts["labels"])
     twice = np.r_[np.arange(n), np.arange(5)]
-
-    class Repeated:
-        shrinks = True
-        start_length = None
-
-        def at(self, log_length):
-            basis, t = case.family.at(None)
-            return basis, t[twice]
-
-        def slope(self, log_length):
-            raise AssertionError
-
+    stats = BagStats(parts["stats"].mean[twice], parts["stats"].sizes[twice])
     heavy = parts | {"sample_weight": np.r_[np.full(5, 2.0), np.ones(n - 5)]}
-    copied = parts | {"family": Repeated(), "sample_weight": np.ones(n + 5)}
-    copied |= {name: parts[name][twice] for name in ("size_of", "labels", "effects")}
+    copied = parts | {"stats": stats, "sample_weight": np.ones(n + 5)}
+    copied |= {name: parts[name][twice] for name in ("labels", "effects")}
     theta = case.theta(0)
     # The centre of the prior on η is a median of sizes, which copies can move.
     problems = [ShrinkageProblem(**heavy), ShrinkageProblem(**copied)]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr
 
 
-class ArrayLibrary(NamedTuple):
+@dataclass(frozen=True)
+class ArrayLibrary:
     """What a formula needs that NumPy and JAX keep in different places.
 
     Attributes

@@ -417,14 +417,14 @@ class Bags(StackedBags):
         """
         found = scan(path, Roles(label=label, **roles), labels=labels, progress=progress)
         bags = BagStream.of(found, progress=progress)
-        found.report.warn()
+        found.report.warn(stacklevel=2)
         return bags if label is None else (bags, found.labels)
 
     @classmethod
     def _from_reading(cls, reading: Reading) -> Any:
         """Return the bags, and the labels if there are any; warn of what was left out."""
         bags = cls(**reading.parts())
-        reading.report.warn()
+        reading.report.warn(stacklevel=3)
         return bags if reading.schema.label is None else (bags, reading.labels)
 
 

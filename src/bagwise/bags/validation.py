@@ -31,7 +31,10 @@ def is_positive(value: Any) -> bool:
     """
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False
-    return bool(0 < value <= np.finfo(np.float64).max)  # also of integers that have no float
+    try:
+        return 0.0 < float(value) < np.inf
+    except OverflowError:  # an integer of more than 308 digits
+        return False
 
 
 def random_generator(random_state: Any) -> np.random.Generator:
@@ -55,7 +58,7 @@ def random_generator(random_state: Any) -> np.random.Generator:
         ) from None
 
 
-def is_usable(array: Float64[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
+def is_usable(array: Float[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
     """Whether numbers can be used: no NaN, not infinite, not beyond :data:`LARGEST`.
 
     Examples
@@ -63,7 +66,7 @@ def is_usable(array: Float64[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
     >>> is_usable(np.array([1.0, np.nan, 1e200]))
     array([ True, False, False])
     """
-    return np.abs(array) <= LARGEST
+    return np.abs(array) <= array.dtype.type(min(LARGEST, np.finfo(array.dtype).max))
 
 
 def unusable(error: type[BagwiseError], place: str, value: Any, remedy: str) -> BagwiseError:
@@ -188,11 +191,14 @@ def first_unusable(array: Float[np.ndarray, "rows columns"]) -> tuple[int, int] 
     --------
     >>> first_unusable(np.array([[0.0, 1.0], [2.0, np.inf]]))
     (1, 1)
+    >>> first_unusable(np.zeros((3, 0))) is None
+    True
     """
     step = max(1, CHUNK_NUMBERS // max(1, array.shape[1]))
     for start in range(0, len(array), step):
         chunk = array[start : start + step]
-        if -LARGEST <= chunk.min() and chunk.max() <= LARGEST:  # neither, if one is NaN
+        low, high = float(chunk.min(initial=0.0)), float(chunk.max(initial=0.0))
+        if -LARGEST <= low and high <= LARGEST:  # neither, if one is NaN
             continue
         row, column = np.argwhere(~is_usable(chunk))[0]
         return start + int(row), int(column)

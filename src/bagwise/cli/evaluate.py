@@ -46,7 +46,7 @@ def evaluate(
     """
     from bagwise.predictions.metrics import evaluate as score
 
-    table = None if out is None else table_output(out, form, force=force)
+    table = table_output(out, form, force=force)
     check_outputs([table] if table else [], inputs=[model, points, labels], json=json)
     saved = open_model(model, names(bag), label)
     written = written_as(sep, decimal, thousands, na)

@@ -55,7 +55,7 @@ def explain(
     Which points and columns of a bag do so, and by how much. Contributions
     add up to the difference from the prediction of the average bag.
     """
-    table = None if out is None else table_output(out, form, force=force)
+    table = table_output(out, form, force=force)
     drawing = None if picture is None else _drawing(picture, force)
     outputs = [output for output in (table, drawing) if output is not None]
     check_outputs(outputs, inputs=[model, points, labels], json=json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bagwise._utils.terminal import printable
 from bagwise.cli import options
 from bagwise.cli.data import written_as
 from bagwise.cli.shell import answer, answer_json, command
@@ -32,7 +34,7 @@ def info(
     """
     if path is None:
         facts = _versions()
-    elif path.is_dir() or path.name.lower().endswith(TABLES):
+    elif os.path.isdir(path) or path.name.lower().endswith(TABLES):
         facts = _table(path, written_as(sep, decimal, None, None))
     else:
         facts = _model(path)
@@ -40,7 +42,7 @@ def info(
         answer_json(facts)
         return
     for line in lines(facts):
-        answer(line)
+        answer(printable(line))  # a column may have a line break in its name
 
 
 def lines(facts: dict[str, Any], indent: str = "") -> list[str]:

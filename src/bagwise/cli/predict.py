@@ -48,7 +48,7 @@ def predict(
     A row per bag: mean, sd and interval (lower, upper) of its label, and by how much (as sd) the
     points of the bag (bag_sd), the model's weights (weights_sd) and noise (noise_sd) leave it open.
     """
-    table = None if out is None else table_output(out, form, force=force)
+    table = table_output(out, form, force=force)
     check_outputs([table] if table else [], inputs=[model, points, labels], json=json)
     saved = open_model(model, names(bag))
     written = written_as(sep, decimal, thousands, na)

@@ -49,8 +49,16 @@ def format_of(path: Path, asked: Format | None = None) -> Format:
     return asked or ends[-1]
 
 
-def table_output(path: Path, asked: Format | None, *, force: bool) -> Output:
-    """Return where a table goes, after a look at the ending of its name."""
+def table_output(path: Path | None, asked: Format | None, *, force: bool) -> Output | None:
+    """Return where a table goes, if it goes anywhere, after a look at the ending of its name."""
+    if path is None:
+        if asked is not None:
+            raise WrongLine.because(
+                f"--format is {asked.value} without --out",
+                "a place for the table",
+                "Add --out - for standard output, or --out FILE.",
+            )
+        return None
     if path != STDOUT:
         Output(path).check_place()
     return Output(path, force, text=format_of(path, asked) not in BINARY)

@@ -76,11 +76,11 @@ class EmbeddingModel:
         seen = self.spectrum[self.spectrum > NULL * self.spectrum.max(initial=0.0)]
         return float(np.exp(np.mean(np.log(seen)))) if len(seen) else 1.0
 
-    def unseen_variance(self, w: Float64[np.ndarray, "*s q"]) -> Float64[np.ndarray, " *s"]:
+    def unseen_variance(self, w: Float64[np.ndarray, "s q"]) -> Float64[np.ndarray, " s"]:
         """Return w^T S w, to be multiplied by η, for each row of weights."""
         if self.unseen is None:
-            return np.zeros(w.shape[:-1])
-        return np.sum((w @ self.unseen) * w, axis=-1)
+            return np.zeros(len(w))
+        return np.sum((w @ self.unseen) * w, axis=1)
 
 
 def point_model(mean: Float64[np.ndarray, "n d"]) -> EmbeddingModel:

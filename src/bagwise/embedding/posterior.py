@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from bagwise.embedding.model import EmbeddingModel
 
 
+# Points of a bag of which nothing is left to be known.
+ENDLESS = 1e200
+
+
 def slack(seen: Any, spectrum: Any) -> Any:
     """Return κ = 1/(1 + Nηλ), given ηN; arrays of NumPy or JAX.
 
@@ -147,7 +151,9 @@ class EmbeddingPosterior:
         The means stay: before further points are seen, the expected mean of the later posterior is
         today's (the tower property).
         """
-        sizes = np.broadcast_to(np.asarray(n_points, dtype=np.float64), (len(self),))
+        # Endless bags have a size: ∞ times a vanishing λ is no number.
+        sizes = np.minimum(np.asarray(n_points, dtype=np.float64), ENDLESS)
+        sizes = np.broadcast_to(sizes, (len(self),))
         return replace(self, at=distinct_sizes(sizes, self.model.shrinks))
 
     def take(self, bags: Any) -> EmbeddingPosterior:

@@ -17,7 +17,7 @@ def positive(name: str, value: Any) -> float:
     """Return a parameter as a float, or raise unless it is a number > 0 of usable size."""
     if not is_positive(value):
         raise wrong(name, value, "a finite number > 0")
-    if not LEAST <= value <= MOST:
+    if not LEAST <= float(value) <= MOST:
         raise wrong(name, value, f"a number between {LEAST:g} and {MOST:g}")
     return float(value)
 

@@ -68,7 +68,7 @@ class Kernel:
                 f"{self!r} has no positive bandwidth", "a number > 0", "Use with_bandwidth(value)."
             )
         assert self.bandwidth is not None
-        if not 1.0 / LARGEST <= self.bandwidth <= LARGEST:
+        if not 1.0 / LARGEST <= float(self.bandwidth) <= LARGEST:
             raise BagwiseError.because(
                 f"{self!r} has a bandwidth that cannot be squared",
                 f"a number between {1.0 / LARGEST:g} and {LARGEST:g}",

@@ -11,8 +11,8 @@ O(n d), without a division or a scattered sum per bag and direction.
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,8 @@ SIZES_PER_BLOCK = 12
 Data = dict[str, Any]
 
 
-class Model(NamedTuple):
+@dataclass(frozen=True)
+class Model:
     """What decides the code, not the data, of a density: each is compiled on its own."""
 
     likelihood: Likelihood
@@ -41,9 +42,11 @@ class Model(NamedTuple):
     shrinks: bool
 
 
-LIBRARY = ArrayLibrary(
-    jnp, log_ndtr, lambda factor, rhs, lower: solve_triangular(factor, rhs, lower=lower)
-)
+def _solve(factor: jax.Array, rhs: jax.Array, lower: bool) -> jax.Array:
+    return solve_triangular(factor, rhs[..., None], lower=lower)[..., 0]
+
+
+LIBRARY = ArrayLibrary(jnp, log_ndtr, _solve)
 
 
 def prepare(problem: ShrinkageProblem, priors: ScalePriors, transport: Transport) -> Data:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float64
+from scipy.linalg import pinvh
 from scipy.optimize import minimize
 
 from bagwise.exceptions import BagwiseWarning
@@ -73,10 +74,11 @@ def find_mode(
         theta=found.x,
         weight_var=weight_var,
         value=at.value,
-        loss=float(loss) / len(problem.labels),
+        # Where the information is singular there is no evidence to prefer these features for.
+        loss=float(loss) / len(problem.labels) if np.isfinite(loss) else np.inf,
         gradient_norm=float(np.linalg.norm(at.gradient)),
         n_steps=int(found.nit),
-        shortfall=0.5 * float(at.gradient @ np.linalg.solve(at.fisher, at.gradient)),
+        shortfall=0.5 * float(at.gradient @ _inverse(at.fisher) @ at.gradient),
     )
 
 
@@ -104,9 +106,17 @@ def find_mode_by_evidence(problem: ShrinkageProblem, start: float = 1.0) -> Mode
 def _updated_weight_var(problem: ShrinkageProblem, mode: Mode) -> float:
     w, _, _ = problem.split(mode.theta)
     fisher = Objective(problem, mode.weight_var)(mode.theta).fisher
-    spread = np.trace(np.linalg.inv(fisher)[: len(w), : len(w)])
+    spread = np.trace(_inverse(fisher)[: len(w), : len(w)])
     determined = max(len(w) - spread / mode.weight_var, 1e-3)
     return float(np.clip(w @ w / determined, *WEIGHT_VAR_RANGE))
+
+
+def _inverse(fisher: Float64[np.ndarray, "k k"]) -> Float64[np.ndarray, "k k"]:
+    """Return F^-1; without the directions of which labels say nothing, if there are such."""
+    try:
+        return np.linalg.inv(fisher)
+    except np.linalg.LinAlgError:
+        return pinvh(fisher)
 
 
 def warn_if_unfinished(mode: Mode) -> None:

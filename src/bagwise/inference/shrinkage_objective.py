@@ -153,7 +153,7 @@ class LabelMoments:
         self.noise = self.free_noise + LEAST_NOISE if fixed is None else fixed
         self.bag_var = self.posterior.var
         self.g = self.model.function_map @ self.w
-        self.unseen = self.eta * float(self.model.unseen_variance(self.w))
+        self.unseen = self.eta * float(self.model.unseen_variance(self.w[None])[0])
         self.slope = problem.prior.slope(at["length"]) if "length" in at else None
         self.columns = len(self.w), len(self.w) + len(self.gamma)
         self.column_of = {name: self.columns[1] + i for i, name in enumerate(problem.scale_names)}

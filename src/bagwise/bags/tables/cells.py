@@ -213,8 +213,9 @@ class Tally:
             value = self._cells.number(cell)
             if value is None:
                 if self.odd is None:
-                    where = next(i for i, c in enumerate(_hashable(column.tolist())) if c == cell)
-                    self.odd = self._n_rows + where, cell
+                    rows = column.tolist()
+                    where = next(i for i, c in enumerate(_hashable(rows)) if c == cell)
+                    self.odd = self._n_rows + where, rows[where]
                 if isinstance(cell, str) and len(self._tried) < TRIED:
                     self._tried += [cell] * min(count, TRIED)
                 continue
@@ -281,7 +282,8 @@ class Tally:
                 says += [f"thousands={thousands!r}"] if thousands else []
                 found[" and ".join(says)] = share
         best = [marks for marks, share in found.items() if share == max(found.values())]
-        return " or ".join(best[:2]) or None
+        fewest = min((marks.count("=") for marks in best), default=0)
+        return " or ".join(marks for marks in best if marks.count("=") == fewest) or None
 
 
 def _hashable(cells: list[Any]) -> Iterator[Any]:

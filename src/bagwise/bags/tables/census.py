@@ -101,9 +101,8 @@ class Census:
         pieces = self._cut(rows)
         self._add_points(rows.points.astype(np.float64, copy=False))
         self._extremes.add(rows.points)
-        if self._constancy is not None:
-            sizes = np.diff(pieces.grouping.offsets)
-            self._constancy.add(pieces.grouping.sort(rows.points), np.repeat(pieces.codes, sizes))
+        if self._constancy is not None and self._constancy.possible:
+            self._constancy.add(rows.points, pieces.bag_of_rows())
         if rows.weights is not None:
             self._add_weights(rows.weights, pieces)
         for j, name in enumerate(self._covariate_names):
@@ -241,6 +240,15 @@ class Pieces:
     codes: Int64[np.ndarray, " k"]
     seen: Int64[np.ndarray, " k"]
     new: Bool[np.ndarray, " k"]
+
+    def bag_of_rows(self) -> Int64[np.ndarray, " m"]:
+        """Return the number of the bag of each row, in the order of the rows."""
+        bags = np.repeat(self.codes, np.diff(self.grouping.offsets))
+        if self.grouping.order is None:
+            return bags
+        out = np.empty_like(bags)
+        out[self.grouping.order] = bags
+        return out
 
     def locate(self, position: int) -> tuple[Any, int]:
         """Return the id of the bag, and the number in it, of a row once they are sorted."""

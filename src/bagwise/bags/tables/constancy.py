@@ -33,6 +33,11 @@ class Constancy:
         self._first = np.zeros((0, 0))
         self._seen = np.zeros(0, dtype=bool)
 
+    @property
+    def possible(self) -> bool:
+        """Whether some column may still be constant."""
+        return self._left is None or len(self._left) > 0
+
     def add(self, points: Float[np.ndarray, "m p"], bags: Int64[np.ndarray, " m"]) -> None:
         """Look at some rows, and the number of the bag of each."""
         if self._left is None:

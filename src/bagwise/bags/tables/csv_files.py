@@ -15,7 +15,7 @@ from bagwise.exceptions import BagwiseError
 CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 # Bytes of a block for each column: pyarrow makes an array of each column in each block, which for
 # thousands of columns takes longer than to read them. A row has to fit into a block.
-BYTES = 4096
+BYTES, LARGEST_BLOCK = 4096, 1 << 27
 MANY_COLUMNS = 1000  # from which on threads only wait for each other
 
 # Ids that would not be the same as numbers: a zero in front, or more digits than a number has.
@@ -76,27 +76,28 @@ def _read(file: Path, columns: Sequence[str], ids: Sequence[str], cells: Cells) 
     from pyarrow import csv as arrow
 
     texts, _ = cells.codes("")
-    try:
-        table = arrow.read_csv(
-            file,
-            read_options=arrow.ReadOptions(
-                block_size=max(1 << 20, BYTES * len(columns)),
-                use_threads=len(columns) < MANY_COLUMNS,
-            ),
-            parse_options=arrow.ParseOptions(
-                delimiter=_separator(file, cells), newlines_in_values=True
-            ),
-            convert_options=arrow.ConvertOptions(
-                include_columns=columns,
-                column_types={name: pa.string() for name in ids if name in columns},
-                null_values=[*NO_NUMBER, *texts],
-                decimal_point=cells.decimal,
-            ),
-        )
-    except PermissionError:
-        raise
-    except (OSError, ValueError) as error:  # of pyarrow: damaged gz, rows that differ, encoding
-        raise _explained(file, error, cells) from error
+    parse = arrow.ParseOptions(delimiter=_separator(file, cells), newlines_in_values=True)
+    convert = arrow.ConvertOptions(
+        include_columns=columns,
+        column_types={name: pa.string() for name in ids if name in columns},
+        null_values=[*NO_NUMBER, *texts],
+        decimal_point=cells.decimal,
+    )
+    block = max(1 << 20, BYTES * len(columns))
+    threads = len(columns) < MANY_COLUMNS
+    while True:
+        read = arrow.ReadOptions(block_size=block, use_threads=threads)
+        try:
+            table = arrow.read_csv(
+                file, read_options=read, parse_options=parse, convert_options=convert
+            )
+            break
+        except PermissionError:
+            raise
+        except (OSError, ValueError) as error:  # damaged gz, rows that differ, encoding
+            if "straddl" not in str(error) or block >= LARGEST_BLOCK:
+                raise _explained(file, error, cells) from error
+            block *= 8  # a row is longer
     if any(map(pa.types.is_binary, table.schema.types)):
         raise _explained(file, UnicodeError("text that is not UTF-8"), cells)
     return table

@@ -43,6 +43,8 @@ OBJECTS: tuple[tuple[Any, str], ...] = (
     (timedelta, "durations"),
     (complex, "complex numbers"),
     (bytes, "bytes"),
+    ((list, tuple, np.ndarray), "lists"),
+    (dict, "records"),
 )
 
 

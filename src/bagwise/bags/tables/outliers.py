@@ -33,7 +33,7 @@ FEWEST = 40
 TOGETHER = 3
 # Rows, and numbers, of the sample from which tails are estimated.
 SAMPLE_ROWS, SAMPLE_NUMBERS = 20_000, 1 << 22
-CHUNK_NUMBERS = 1 << 20  # that are looked at together, so that memory stays small
+CHUNK_NUMBERS = 1 << 18  # that are looked at together, so that memory stays small
 
 # Fill values of netCDF, GDAL, well logs, SPSS, and the ends of the ranges of numbers.
 KNOWN = np.unique(
@@ -91,7 +91,7 @@ class Extremes:
         """Look at some rows of finite numbers."""
         if not rows.size:
             return
-        step = max(1, CHUNK_NUMBERS // rows.shape[1])
+        step = max(256, CHUNK_NUMBERS // rows.shape[1])
         for start in range(0, len(rows), step):
             self._add(rows[start : start + step])
 
@@ -105,13 +105,12 @@ class Extremes:
         self._n += len(rows)
         self._sample.add(rows)
         ends = np.array([rows.min(axis=0), rows.max(axis=0)], dtype=np.float64)
-        further = (ends < self._ends) == np.array([[True], [False]])
-        further &= ends != self._ends
-        counts = np.array([(rows == end.astype(rows.dtype)).sum(axis=0) for end in ends])
-        self._counts = np.where(
-            further, counts, self._counts + np.where(ends == self._ends, counts, 0)
-        )
-        self._ends = np.where(further, ends, self._ends)
+        for side, further in enumerate((ends[0] < self._ends[0], ends[1] > self._ends[1])):
+            self._counts[side, further] = 0
+            self._ends[side, further] = ends[side, further]
+            met = np.flatnonzero(ends[side] == self._ends[side])  # soon no column, or few
+            here = rows[:, met] == ends[side, met].astype(rows.dtype)
+            self._counts[side, met] += here.sum(axis=0)
 
     def outliers(self) -> list[Outlier]:
         """Return the outliers of all columns, at most one on each side of a column."""

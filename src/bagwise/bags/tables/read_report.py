@@ -99,10 +99,11 @@ class ReadReport:
         more = [f"There are such values in {count(rest, 'more column')}."] if rest > 0 else []
         return [*lines, *shown, *more]
 
-    def warn(self) -> None:
+    def warn(self, stacklevel: int) -> None:
         """Warn of what was left out, filled in or looks wrong, if anything was."""
-        if self.lines():
-            warnings.warn(" ".join(self.lines()), BagwiseWarning, stacklevel=4)
+        lines = self.lines()
+        if lines:
+            warnings.warn(" ".join(lines), BagwiseWarning, stacklevel=stacklevel + 1)
 
 
 def outlier_lines(

@@ -169,8 +169,8 @@ class Schema:
         if gaps:
             self._check_gaps(gaps, place)
         keep = ~self.dropped(gaps, len(table))
-        points = self._matrix(table, self.features, gaps, place)
-        covariates = self._matrix(table, self.covariates, gaps, place).astype(np.float64)
+        points = self._matrix(table, self.features, gaps, keep, place)
+        covariates = self._matrix(table, self.covariates, gaps, keep, place).astype(np.float64)
         weights = self._column(table, self.weights, gaps) if self.weights else None
         check_finite(points, keep, self.feature_names, place)
         check_finite(covariates, keep, self.covariate_names, place)
@@ -274,6 +274,7 @@ class Schema:
         table: Table,
         columns: tuple[str, ...],
         gaps: Gaps,
+        keep: Bool[np.ndarray, " n_rows"],
         place: Place,
     ) -> Float[np.ndarray, "n_rows n_columns"]:
         """Return columns side by side, encoded and imputed: float32 if all numbers are."""
@@ -284,7 +285,7 @@ class Schema:
         start = 0
         for name in columns:
             if name in self.one_hot:
-                codes = self._codes(table, name, gaps.get(name), place)
+                codes = self._codes(table, name, keep, place)
                 known = codes >= 0
                 out[np.flatnonzero(known), start + codes[known]] = 1
                 start += len(self.one_hot[name])
@@ -304,14 +305,14 @@ class Schema:
         self,
         table: Table,
         name: str,
-        gap: Bool[np.ndarray, " n_rows"] | None,
+        keep: Bool[np.ndarray, " n_rows"],
         place: Place,
     ) -> Int64[np.ndarray, " n_rows"]:
-        """Return the number of the category in each row, -1 where it is missing."""
+        """Return the number of the category in each row, -1 for others in rows not kept."""
         known = {category: code for code, category in enumerate(self.one_hot[name])}
         distinct, inverse = distinct_values(self.values(table, name))
         codes = np.array([known.get(value, -1) for value in distinct], dtype=np.int64)[inverse]
-        strange = np.flatnonzero((codes < 0) if gap is None else (codes < 0) & ~gap)
+        strange = np.flatnonzero((codes < 0) & keep)
         if len(strange):
             row = int(strange[0])
             raise InvalidBagsError.because(
