@@ -54,7 +54,7 @@ CLASS_PREDICTION = classifier().fit(BAGS, CLASSES).predict_dist(BAGS)
 
 
 def tuned(y):
-    found = bagwise.tune(model(), BAGS, y, grid={"n_landmarks": [4, 6]}, n_folds=2)
+    found = bagwise.tune(model(), BAGS, y, grid={"n_landmarks": [4, 6]}, cv=2)
     return [found.params, *found.estimator.predict(BAGS).tolist()]
 
 
@@ -469,7 +469,7 @@ def test_labels_of_text_are_refused_where_numbers_are_scored():
 
 def test_the_cache_of_a_tuning_is_not_touched_by_the_order():
     cache = FeatureCache()
-    options = {"grid": {"n_landmarks": [4]}, "n_folds": 2, "progress": False}
+    options = {"grid": {"n_landmarks": [4]}, "cv": 2, "progress": False}
     first = bagwise.tune(model(), BAGS, Y, cache=cache, **options)
     again = bagwise.tune(model(), BAGS, shuffled(Y), cache=cache, **options)
     assert_allclose(first.score, again.score, rtol=0)

@@ -39,7 +39,8 @@ every_classifier = pytest.mark.parametrize("name", CLASSIFIERS)
 @pytest.mark.parametrize("validation", [(NEW, NEW_LABELS), None], ids=["validation", "folds"])
 def test_tuning_classifiers(name, validation):
     estimator = CLASSIFIERS[name]
-    found = tune(estimator, BAGS, LABELS, validation=validation, grid=GRID, n_folds=2)
+    cv = 2 if validation is None else None
+    found = tune(estimator, BAGS, LABELS, validation=validation, grid=GRID, cv=cv)
     scores = [row["score"] for row in found.table]
     assert len(scores) == len(ParameterGrid(GRID))
     assert found.score == scores[0] == min(scores) and np.isfinite(scores).all()
@@ -62,7 +63,7 @@ def test_scores_of_classifiers_are_those_of_fits_by_hand(metric, score):
 
 def test_folds_keep_the_shares_of_the_classes():
     grid = {"n_landmarks": [4], "bandwidth_scale": [1.0]}
-    found = tune(ShrinkageClassifier(), BAGS, LABELS, grid=grid, n_folds=3)
+    found = tune(ShrinkageClassifier(), BAGS, LABELS, grid=grid, cv=3)
     scores = []
     for train, test in StratifiedKFold(3, shuffle=True, random_state=0).split(LABELS, LABELS):
         model = ShrinkageClassifier(**found.params).fit(BAGS[train], LABELS[train])

@@ -76,7 +76,8 @@ def assert_same_prediction(a, b):
 @pytest.mark.parametrize("validation", [VALIDATION, None], ids=["validation", "folds"])
 def test_tune(name, validation):
     estimator, grid = ESTIMATORS[name]
-    found = tune(estimator, BAGS, Y, validation=validation, grid=grid, n_folds=3)
+    cv = 3 if validation is None else None
+    found = tune(estimator, BAGS, Y, validation=validation, grid=grid, cv=cv)
     assert len(found.table) == len(ParameterGrid(grid))
     scores = [row["score"] for row in found.table]
     assert scores == sorted(scores) and all(map(math.isfinite, scores))
@@ -107,7 +108,7 @@ def test_scores_are_those_of_fits_by_hand(name, metric, score):
 
 def test_scores_of_folds_are_averages_by_hand():
     estimator, grid = BayesianLinearRegressor(n_landmarks=5), {"bandwidth_scale": [1.0]}
-    found = tune(estimator, BAGS, Y, grid=grid, n_folds=4)
+    found = tune(estimator, BAGS, Y, grid=grid, cv=4)
     scores = []
     for train, test in KFold(4, shuffle=True, random_state=0).split(Y):
         model = clone(estimator).set_params(bandwidth_scale=1.0).fit(BAGS[train], Y[train])
@@ -164,7 +165,7 @@ def test_automatic_bandwidth_is_a_candidate_like_others():
             Y,
             grid=grid,
             validation=validation,
-            n_folds=2,
+            cv=2 if validation is None else None,
         )
         assert {row["bandwidth_scale"] for row in found.table} == {"auto", 1.0}
         fresh = ShrinkageRegressor(weight_var=10.0).set_params(**found.params).fit(BAGS, Y)
@@ -222,7 +223,7 @@ def test_features_once_per_setting_with_validation(calls):
 
 def test_features_once_per_setting_and_fold(calls):
     grid = {"n_landmarks": [3, 6], "bandwidth_scale": [1.0], "weight_var": ["evidence", 0.1, 10.0]}
-    tune(BayesianLinearRegressor(), BAGS, Y, grid=grid, n_folds=3)
+    tune(BayesianLinearRegressor(), BAGS, Y, grid=grid, cv=3)
     assert len(calls) == 2 * 3 * 2 + 1  # settings × folds × (train, test), and the fit to all
 
 

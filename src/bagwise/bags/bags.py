@@ -13,6 +13,7 @@ from bagwise.bags.grouping import CountedIds, check_distinct, group_rows, id_arr
 from bagwise.bags.per_bag import in_bag_order, same_rows
 from bagwise.bags.stacked import StackedBags, sizes_to_offsets
 from bagwise.bags.stream import StreamedBags
+from bagwise.bags.tables.anndata import read_anndata
 from bagwise.bags.tables.files import read_file
 from bagwise.bags.tables.frames import is_frame, to_matrix
 from bagwise.bags.tables.reading import Reading, read_table
@@ -324,6 +325,57 @@ class Bags(StackedBags):
         """
         plan = Roles(label=label, **roles)
         return cls._from_reading(read_file(path, plan, labels=labels, kind="csv"))
+
+    @classmethod
+    def from_anndata(
+        cls,
+        adata: Any,
+        *,
+        bag: Any,
+        label: str | None = None,
+        use_rep: str | None = None,
+        layer: str | None = None,
+        covariates: Any = (),
+        weights: str | None = None,
+        labels: Any = None,
+        one_hot: Any = (),
+        missing: str = "error",
+    ) -> Any:
+        """Make bags of cells from an AnnData object or .h5ad file; with ``label``, also the labels.
+
+        A patient is a bag, and each of their cells a point. Bags come in the order in which they
+        first appear in ``obs``. Sparse matrices become dense: rather than all genes, take a
+        representation of them. A file, or an object that is backed by one, is read as far as it is
+        needed.
+
+        Parameters
+        ----------
+        adata : AnnData, or path (which needs ``pip install "bagwise[anndata]"``)
+        bag, label, covariates, weights, one_hot, missing
+            Columns of ``obs``, as in :meth:`from_frame`: label and covariates are constant within
+            each bag.
+        use_rep : str, optional
+            Key of ``obsm``, such as ``"X_pca"``: features ``X_pca_0``, ``X_pca_1``, … By default,
+            or for ``"X"``, the features are the variables, by their names.
+        layer : str, optional
+            Key of ``layers``, to take in place of ``X``.
+        labels : data frame, optional
+            A second table, with one row per bag, as in :meth:`from_frame`.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from types import SimpleNamespace as AnnData  # only here: anndata's own is meant
+        >>> obs = pd.DataFrame({"donor": ["a", "b", "a"], "age": [60, 70, 60]})
+        >>> pca = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+        >>> adata = AnnData(obs=obs, obsm={"X_pca": pca}, layers={}, var_names=[], X=None)
+        >>> bags, y = Bags.from_anndata(adata, bag="donor", label="age", use_rep="X_pca")
+        >>> bags["a"].tolist(), bags.feature_names, y
+        ([[1.0, 2.0], [5.0, 6.0]], ('X_pca_0', 'X_pca_1'), array([60, 70]))
+        """
+        roles = Roles(bag, None, covariates, weights, label, one_hot, missing)
+        options = {"use_rep": use_rep, "layer": layer, "labels": labels}
+        return cls._from_reading(read_anndata(adata, roles, **options))
 
     @overload
     @classmethod

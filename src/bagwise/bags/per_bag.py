@@ -153,7 +153,29 @@ def numbers_per_bag(
     return array.astype(np.float64)
 
 
-def positions_by_id(wanted: Sequence[Any], ids: Shaped[np.ndarray, " n_bags"]) -> list[int]:
+def rows_by_key(key: Any, ids: Ids) -> Any:
+    """Return an index of bags with ids in it turned into positions.
+
+    Integers are positions, whatever the ids; strings are ids, and so are tuples if the ids are
+    tuples; lists of such are too. All else is returned as it is.
+
+    Examples
+    --------
+    >>> ids = np.array(["a", "b", "c"])
+    >>> rows_by_key("b", ids), rows_by_key(["c", "a"], ids), rows_by_key([0, 1], ids)
+    (1, [2, 0], [0, 1])
+    """
+    tuples = ids is not None and len(ids) > 0 and isinstance(ids[0], tuple)
+    kinds: tuple[type, ...] = (str, tuple) if tuples else (str,)
+    if isinstance(key, kinds):
+        return positions_by_id([key], ids)[0]
+    several = isinstance(key, Sequence) or (isinstance(key, np.ndarray) and key.dtype.kind in "UO")
+    if several and len(key) and all(isinstance(one, kinds) for one in key):
+        return positions_by_id(list(key), ids)
+    return key
+
+
+def positions_by_id(wanted: Sequence[Any], ids: Ids) -> list[int]:
     """Return where the bags of these ids are.
 
     Examples
@@ -161,6 +183,12 @@ def positions_by_id(wanted: Sequence[Any], ids: Shaped[np.ndarray, " n_bags"]) -
     >>> positions_by_id(["c", "a"], np.array(["a", "b", "c"]))
     [2, 0]
     """
+    if ids is None:
+        raise UnknownBagError.because(
+            f"bag {show(wanted[0])} is asked for by its id, but these bags have none",
+            "an integer, a slice or a mask",
+            "Choose by position.",
+        )
     where: dict[Hashable, list[int]] = {}
     for position, key in enumerate(_keys(ids)):
         where.setdefault(key, []).append(position)

@@ -9,8 +9,9 @@ from typing import Any, NoReturn, Self, overload
 import numpy as np
 from jaxtyping import Float, Float64, Int64, Shaped
 
+from bagwise._utils.notebook import bars, line, listed, panel
 from bagwise.bags.grouping import CountedIds, bag_positions, id_array, no_bags, rows_of
-from bagwise.bags.per_bag import array_per_bag, in_bag_order, positions_by_id
+from bagwise.bags.per_bag import array_per_bag, in_bag_order, positions_by_id, rows_by_key
 from bagwise.bags.tables.frames import to_matrix
 from bagwise.bags.validation import (
     Names,
@@ -25,6 +26,7 @@ from bagwise.exceptions import InvalidBagsError
 
 LOG_SIZE = "log_size"
 QUARTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+N_BARS = 16  # edges of the bars that show the sizes in a notebook
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,20 +197,15 @@ class StackedBags:
         if isinstance(key, tuple):
             if len(key) == 2 and key[1] is Ellipsis:
                 key = key[0]
-            elif self.n_bags and isinstance(self.ids[0], tuple):
-                return self.bag(key)
-            else:
+            elif not (self.n_bags and isinstance(self.ids[0], tuple)):
                 raise IndexError("bags have one axis: choose several with a list, bags[[0, 1]]")
-        if isinstance(key, str):
-            return self.bag(key)
+        key = rows_by_key(key, self.ids)
         if isinstance(key, int | np.integer) and not isinstance(key, bool):
             bag = bag_positions([key], self.n_bags)[0]
             return self.points[self.offsets[bag] : self.offsets[bag + 1]]
         if isinstance(key, slice) and key.step in (None, 1):
             start, stop, _ = key.indices(self.n_bags)
             return self._between(start, max(start, stop))
-        if np.ndim(key) == 1 and len(key) and all(isinstance(one, str) for one in key):
-            key = positions_by_id(list(key), self.ids)
         return self._take(bag_positions(key, self.n_bags))
 
     def bag(self, bag_id: Any) -> Float[np.ndarray, "size n_features"]:
@@ -373,7 +370,7 @@ class StackedBags:
             covariate_names=parts[0].covariate_names,
         )
 
-    def __repr__(self) -> str:
+    def _counts(self) -> str:
         parts = [
             _count(self.n_bags, "bag"),
             _count(self.n_points, "point"),
@@ -381,11 +378,33 @@ class StackedBags:
         ]
         parts += [_count(self.n_covariates, "covariate")] if self.n_covariates else []
         parts += ["weighted"] if self.weighted else []
-        text = ", ".join(parts)
+        return ", ".join(parts)
+
+    def __repr__(self) -> str:
+        text = self._counts()
         if self.n_bags:
             sizes = " / ".join(map(str, self.size_quantiles()))
             text += f"; sizes {sizes} (min / 25% / median / 75% / max)"
         return f"{type(self).__name__}({text})"
+
+    def _repr_html_(self) -> str:
+        title = f"{type(self).__name__}: {self._counts()}"
+        if not self.n_bags:
+            return panel(title)
+        quartiles = self.size_quantiles()
+        names = zip(("min", "25%", "median", "75%", "max"), quartiles, strict=True)
+        edges = np.unique(np.geomspace(quartiles[0], quartiles[-1] + 1, N_BARS).astype(np.int64))
+        counts = np.histogram(self.sizes, edges)[0].tolist()
+        ends = zip(edges[:-1], edges[1:] - 1, counts, strict=True)
+        titles = [f"{_count(n, 'bag')} of {a} to {b} points" for a, b, n in ends]
+        parts = [line("sizes", ", ".join(f"{name} {size:,}" for name, size in names))]
+        parts += [bars(counts, titles)]
+        parts += [line("ids", listed(self.ids.tolist()))]
+        if self.feature_names is not None:
+            parts += [line("columns", listed(self.feature_names))]
+        if self.covariate_names is not None:
+            parts += [line("covariates", listed(self.covariate_names))]
+        return panel(title, *parts)
 
 
 def _count(number: int, noun: str) -> str:

@@ -21,6 +21,7 @@ from bagwise.bags.grouping import show
 from bagwise.bags.per_bag import numbers_per_bag
 from bagwise.embedding.sums import BagStats, summarise, summarise_each
 from bagwise.estimators.explanation import Directions, Explanation, Witness, one_bag
+from bagwise.estimators.learnt import ShowsLearnt
 from bagwise.estimators.parameters import flag, generator, positive, wrong
 from bagwise.estimators.pointwise import tags_of_bags
 from bagwise.exceptions import BagwiseWarning
@@ -68,7 +69,7 @@ class Embedding:
     stats: BagStats
 
 
-class BagEstimator(BaseEstimator):
+class BagEstimator(ShowsLearnt, BaseEstimator):
     """A scikit-learn estimator whose samples are bags.
 
     Subclasses say what the labels are, in ``make_task``, how a head is fitted to mean embeddings,

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64
 from joblib import Parallel, delayed
-from sklearn.base import clone, is_classifier
-from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
-from sklearn.pipeline import Pipeline
+from sklearn.base import clone
 
 from bagwise._utils.progress import Progress
 from bagwise.bags.bags import Bags, as_bags
-from bagwise.bags.checks import check_classes, check_labels
-from bagwise.bags.per_bag import array_per_bag, numbers_per_bag
-from bagwise.estimators.scorers import predict_dist
-from bagwise.estimators.selection import FeatureCache
-from bagwise.exceptions import BagwiseError
+from bagwise.estimators.folds import (
+    Split,
+    check_once_each,
+    groups_of,
+    labels_of,
+    make_splits,
+    weights_of,
+)
+from bagwise.estimators.selection import FeatureCache, fit_and_predict
 from bagwise.predictions.joined import Joined, Piece, joined
-
-Split = tuple[Int64[np.ndarray, " _"], Int64[np.ndarray, " _"]]  # positions to fit to, to predict
 
 
 def cross_val_predict_dist(
@@ -70,19 +69,18 @@ def cross_val_predict_dist(
     True
     """
     bags = as_bags(X)
-    if is_classifier(model):
-        classes, second = check_classes(y, bags)
-        labels = classes[second.astype(int)]
-    else:
-        labels = check_labels(y, bags)
-    if groups is not None:
-        groups = _one_each(array_per_bag(groups, bags.ids, "groups"), "groups", bags)
-    if sample_weight is not None:
-        weights = numbers_per_bag(sample_weight, bags.ids, "sample weights")
-        sample_weight = _one_each(weights, "sample weights", bags)
-    splits = _splits(model, labels, cv, groups)
-    options = {"sample_weight": sample_weight, "n_jobs": n_jobs, "progress": progress}
-    return out_of_fold({"model": model}, bags, labels, splits, **options)["model"]
+    labels = labels_of(model, y, bags)
+    splits = make_splits(model, labels, cv, groups_of(groups, bags))
+    options = {"sample_weight": weights_of(sample_weight, bags), "n_jobs": n_jobs}
+    found = out_of_fold(
+        {"model": model},
+        bags,
+        labels,
+        check_once_each(splits, bags.n_bags),
+        progress=progress,
+        **options,
+    )
+    return found["model"]
 
 
 def out_of_fold(
@@ -124,17 +122,6 @@ def out_of_fold(
     return {name: joined([fold[name] for fold in found]) for name in models}
 
 
-def splits_of(held_out: Iterable[Int64[np.ndarray, " _"]], n_bags: int) -> list[Split]:
-    """Return for each set of positions all others, to fit to, and itself.
-
-    Examples
-    --------
-    >>> splits_of([np.array([1])], 3)
-    [(array([0, 2]), array([1]))]
-    """
-    return [(np.setdiff1d(np.arange(n_bags), rows), rows) for rows in held_out]
-
-
 def _one_fold(
     models: Mapping[str, Any],
     train: Bags,
@@ -147,54 +134,7 @@ def _one_fold(
     cache, pieces = FeatureCache(), {}
     for name, model in models.items():
         fitted = clone(model)
-        if getattr(fitted, "has_shared_features", lambda: False)():
-            embedding = cache.embedding(fitted, train)
-            fitted.fit_embedding(embedding, train, fitted.make_task(train, y, sample_weight))
-            prediction = fitted.predict_stats(cache.stats(embedding, test), test)
-        else:
-            prediction = predict_dist(fitted.fit(train, y, **_weights(fitted, sample_weight)), test)
+        prediction = fit_and_predict(fitted, train, y, sample_weight, test, cache)
         pieces[name] = Piece(rows, prediction, fitted)
         advance()
     return pieces
-
-
-def _weights(model: Any, sample_weight: np.ndarray | None) -> dict[str, np.ndarray]:
-    """Return sample weights under the name by which ``fit`` knows them, if there are any."""
-    if sample_weight is None:
-        return {}
-    last = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
-    return {f"{last}sample_weight": sample_weight}
-
-
-def _splits(model: Any, y: np.ndarray, cv: Any, groups: np.ndarray | None) -> list[Split]:
-    """Return the folds, after checking that they hold out each bag once."""
-    classes = is_classifier(model)
-    if groups is not None and (cv is None or isinstance(cv, int | np.integer)):
-        cv = (StratifiedGroupKFold if classes else GroupKFold)(5 if cv is None else int(cv))
-    splitter = check_cv(cv, y, classifier=classes)
-    try:
-        splits = list(splitter.split(np.zeros((len(y), 1)), y, groups))
-    except ValueError as error:
-        raise BagwiseError.because(
-            f"the bags cannot be cut into folds ({' '.join(str(error).split())})",
-            "folds of these bags",
-            "Give another cv.",
-        ) from error
-    splits = [(np.asarray(train, np.int64), np.asarray(test, np.int64)) for train, test in splits]
-    times = np.bincount(np.concatenate([test for _, test in splits]), minlength=len(y))
-    if len(times) > len(y) or (times != 1).any():
-        raise BagwiseError.because(
-            f"cv holds out {np.count_nonzero(times == 0)} bags never and "
-            f"{np.count_nonzero(times > 1)} more than once",
-            "each bag once",
-            "Take KFold, GroupKFold or LeaveOneGroupOut.",
-        )
-    return splits
-
-
-def _one_each(values: np.ndarray, what: str, bags: Bags) -> np.ndarray:
-    if values.shape != (bags.n_bags,):
-        raise BagwiseError.because(
-            f"the {what} have shape {values.shape}", f"({bags.n_bags},), one per bag", "Give those."
-        )
-    return values

@@ -8,25 +8,37 @@ from typing import Any
 
 import joblib
 import numpy as np
-from sklearn.base import clone
-from sklearn.model_selection import KFold, ParameterGrid, StratifiedKFold
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
 
 from bagwise._utils.progress import Progress
 from bagwise.bags.bags import Bags, as_bags
-from bagwise.bags.checks import (
-    check_classes,
-    check_covariates_match,
-    check_features_match,
-    check_labels,
-)
+from bagwise.bags.checks import check_covariates_match, check_features_match
 from bagwise.embedding.sums import BagStats, summarise
 from bagwise.estimators.base import FEATURE_PARAMETERS, BagEstimator, Embedding
+from bagwise.estimators.folds import (
+    Split,
+    groups_of,
+    is_number,
+    labels_of,
+    make_splits,
+    shuffled,
+    weights_of,
+)
+from bagwise.estimators.scorers import predict_dist
 from bagwise.exceptions import BagwiseError
-from bagwise.heads.task import Task
-from bagwise.predictions.metrics import brier, log_loss, mse, nll
+from bagwise.predictions.class_metrics import class_scores
 
-REAL_METRICS = {"nll": nll, "mse": mse}
-CLASS_METRICS = {"log_loss": log_loss, "brier": brier}
+# Scores of each bag, the smaller the better.
+REAL_METRICS = {
+    "nll": lambda prediction, y: -prediction.log_prob(y),
+    "mse": lambda prediction, y: (y - prediction.mean) ** 2,
+}
+CLASS_METRICS = {
+    "log_loss": lambda prediction, y: class_scores(prediction, y)["log_loss"],
+    "brier": lambda prediction, y: class_scores(prediction, y)["brier"],
+}
 
 # The paper's grid, and the weight variances and penalties that take the place of its
 # regularisation strengths 0, 1e-5 … 1; the automatic choices are candidates like the others.
@@ -87,9 +99,7 @@ class FeatureCache:
 
     def embedding(self, estimator: BagEstimator, bags: Bags) -> Embedding:
         """Return the estimator's features and the statistics of the training bags."""
-        params = estimator.get_params(deep=False)
-        features = {name: params.get(name) for name in FEATURE_PARAMETERS}
-        key = joblib.hash(features), id(bags)
+        key = feature_key(estimator), id(bags)
         if key not in self._embeddings:
             (features_,) = estimator.candidate_features(bags)
             embedding = Embedding(features_, summarise(bags, features_))
@@ -104,16 +114,29 @@ class FeatureCache:
             self._stats[key] = embedding, bags, stats  # holding both keeps their ids unique
         return self._stats[key][2]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel empty: ids of objects mean nothing in another process."""
+        return FeatureCache, ()
+
+
+def feature_key(estimator: BagEstimator) -> str:
+    """Return the same text for estimators that have the same features of the same bags."""
+    params = estimator.get_params(deep=False)
+    return joblib.hash({name: params.get(name) for name in FEATURE_PARAMETERS})
+
 
 def tune(
     estimator: Any,
     X: Any,
     y: Any,
     *,
-    validation: tuple[Any, Any] | None = None,
+    validation: tuple[Any, ...] | None = None,
     grid: Mapping[str, Sequence[Any]] | None = None,
     metric: str | None = None,
-    n_folds: int = 5,
+    cv: Any = None,
+    groups: Any = None,
+    sample_weight: Any = None,
+    n_jobs: int | None = None,
     cache: FeatureCache | None = None,
     progress: bool = True,
 ) -> TuneResult:
@@ -124,12 +147,20 @@ def tune(
     estimator : a regressor or classifier of bagwise. One that samples its posterior is scored by
         Laplace's approximation, and the best is then fitted as it says
     X, y : bags and labels to fit
-    validation : (bags, labels) to choose by; without it, cross-validation, and then a fit to all
+    validation : (bags, labels) or (bags, labels, weights) to choose by; without it,
+        cross-validation, and then a fit to all
     grid : parameter names and values, by default :func:`paper_grid`
     metric : "nll" or "mse", by default what the paper uses for the model; for classifiers
         "log_loss" (the default) or "brier"
-    n_folds : folds of the cross-validation
-    cache : FeatureCache to share features with other calls
+    cv : number of folds (5 by default) of bags drawn at random, of classes in equal shares; or a
+        splitter of scikit-learn, or (train, test) positions
+    groups : (n_bags,) such as hospitals, which are never parted between folds; with a number as
+        ``cv``, by ``GroupKFold`` (of classes ``StratifiedGroupKFold``)
+    sample_weight : (n_bags,) weights of the bags, in every fit and in the scores: the score of a
+        fold is the weighted mean over its bags, and that of a candidate the mean over the folds
+    n_jobs : processes, -1 for all cores: each takes a fold and the candidates that share features,
+        and what is found is the same
+    cache : FeatureCache to share features with other calls in this process
     progress : whether to show a progress bar; never in a log file
 
     Examples
@@ -142,51 +173,140 @@ def tune(
     >>> found = tune(BayesianLinearRegressor(), bags, y, grid=grid)
     >>> len(found.table), found.metric
     (4, 'nll')
+
+    Bags of one hospital stay together, and those of twice the weight count twice:
+
+    >>> hospital, weight = np.arange(40) % 8, np.repeat([1.0, 2.0], 20)
+    >>> options = {"cv": 4, "groups": hospital, "sample_weight": weight}
+    >>> tune(BayesianLinearRegressor(), bags, y, grid=grid, **options).params
+    {'bandwidth_scale': 2.0, 'n_landmarks': 10}
     """
     bags = as_bags(X)
-    y = _checked_labels(estimator, y, bags)
+    y, weights = labels_of(estimator, y, bags), weights_of(sample_weight, bags)
+    metric = _checked_metric(estimator, metric)
+    candidates = list(ParameterGrid(dict(paper_grid(estimator) if grid is None else grid)))
+    cache = FeatureCache() if cache is None else cache
+    if validation is None:
+        splits = _splits(estimator, y, cv, groups_of(groups, bags))
+        parts = (_Part.of_fold(bags, y, weights, split) for split in splits)
+    else:
+        if cv is not None or groups is not None:
+            raise BagwiseError.because(
+                "there are validation bags, and cv or groups too",
+                "one way to hold bags out",
+                "Leave validation out to choose by cross-validation.",
+            )
+        splits, parts = [()], iter([_Part.of_validation(estimator, bags, y, weights, validation)])
+    shared = _by_features(estimator, candidates)
+    scores = np.zeros((len(candidates), len(splits)))
+    jobs = (
+        ([candidates[c] for c in chosen], part, metric, cache)
+        for part in parts
+        for chosen in shared
+    )
+    places = ((chosen, fold) for fold in range(len(splits)) for chosen in shared)
+    with Progress("tuning", scores.size, progress) as bar:
+        for (chosen, fold), found in zip(places, _run(estimator, jobs, n_jobs), strict=True):
+            scores[chosen, fold] = found
+            bar.advance(len(chosen))
+    order = np.argsort(scores.mean(axis=1), kind="stable")
+    table = [candidates[c] | {"score": float(scores[c].mean())} for c in order]
+    best = clone(estimator).set_params(**candidates[order[0]])
+    fit_sharing(best, bags, y, weights, cache)
+    return TuneResult(best, candidates[order[0]], table[0]["score"], table, metric)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Bags to fit to and bags to score on, with their labels and weights."""
+
+    train: Bags
+    y: np.ndarray
+    weights: np.ndarray | None
+    held_out: Bags
+    labels: np.ndarray
+    held_weights: np.ndarray | None
+
+    @classmethod
+    def of_fold(cls, bags: Bags, y: np.ndarray, weights: np.ndarray | None, split: Split) -> _Part:
+        """Cut the bags in two."""
+        mine, theirs = ((bags[p], y[p], None if weights is None else weights[p]) for p in split)
+        return cls(*mine, *theirs)
+
+    @classmethod
+    def of_validation(
+        cls, estimator: Any, bags: Bags, y: np.ndarray, weights: Any, validation: tuple[Any, ...]
+    ) -> _Part:
+        """Check the bags to choose by."""
+        held_out, labels, held_weights = (*validation, None)[:3]
+        held_out = as_bags(held_out)
+        labels = labels_of(estimator, labels, held_out)
+        check_features_match(bags.feature_names, bags.n_features, held_out)
+        check_covariates_match(bags.covariate_names, bags.n_covariates, held_out)
+        return cls(bags, y, weights, held_out, labels, weights_of(held_weights, held_out))
+
+    def score(self, prediction: Any, metric: str) -> float:
+        """Return the weighted mean score of the bags that were held out."""
+        scores = (REAL_METRICS | CLASS_METRICS)[metric](prediction, self.labels)
+        if self.held_weights is not None and not self.held_weights.any():
+            raise BagwiseError.because(
+                f"the {len(scores)} bags to score on all have weight 0",
+                "a positive weight in every fold",
+                "Give fewer folds, or others with cv=....",
+            )
+        return float(np.average(scores, weights=self.held_weights))
+
+
+def _checked_metric(estimator: Any, metric: str | None) -> str:
+    metrics = CLASS_METRICS if is_classifier(estimator) else REAL_METRICS
     metric = estimator.tuning_metric if metric is None else metric
-    metrics = CLASS_METRICS if _is_classifier(estimator) else REAL_METRICS
     if metric not in metrics:
         names = " or ".join(f'"{name}"' for name in metrics)
         raise BagwiseError.because(
             f"metric is {metric!r}", names, f'Try "{estimator.tuning_metric}".'
         )
-    candidates = list(ParameterGrid(dict(paper_grid(estimator) if grid is None else grid)))
-    cache = FeatureCache() if cache is None else cache
-    splits = list(_splits(estimator, bags, y, validation, n_folds))
-    scores = np.zeros((len(candidates), len(splits)))
-    with Progress("tuning", scores.size, progress) as bar:
-        for s, split in enumerate(splits):
-            for c, params in enumerate(candidates):
-                candidate = _quick(clone(estimator)).set_params(**params)
-                scores[c, s] = metrics[metric](_predict(candidate, split, cache), split.labels)
-                bar.advance()
-    order = np.argsort(scores.mean(axis=1), kind="stable")
-    table = [candidates[c] | {"score": float(scores[c].mean())} for c in order]
-    best = clone(estimator).set_params(**candidates[order[0]])
-    _fit(best, bags, best.make_task(bags, y), y, cache)
-    return TuneResult(best, candidates[order[0]], table[0]["score"], table, metric)
+    return metric
 
 
-@dataclass(frozen=True, eq=False)
-class _Split:
-    train: Bags
-    train_labels: np.ndarray
-    task: Task
-    held_out: Bags
-    labels: np.ndarray
+def _splits(estimator: Any, y: np.ndarray, cv: Any, groups: np.ndarray | None) -> list[Split]:
+    """Return the folds: by number of bags drawn at random, or of groups, or as they are given."""
+    if groups is None and is_number(cv):
+        cv = shuffled(estimator, y, cv)
+    return make_splits(estimator, y, cv, groups)
 
 
-def _is_classifier(estimator: Any) -> bool:
-    return estimator.tuning_metric in CLASS_METRICS
+def _by_features(estimator: Any, candidates: list[dict[str, Any]]) -> list[list[int]]:
+    """Return the numbers of the candidates, those together that share their features."""
+    groups: dict[Any, list[int]] = {}
+    for c, params in enumerate(candidates):
+        candidate = clone(estimator).set_params(**params)
+        key = feature_key(candidate) if candidate.has_shared_features() else c
+        groups.setdefault(key, []).append(c)
+    return list(groups.values())
 
 
-def _checked_labels(estimator: Any, y: Any, bags: Bags) -> np.ndarray:
-    if not _is_classifier(estimator):
-        return check_labels(y, bags)
-    classes, second = check_classes(y, bags)
-    return classes[second.astype(int)]
+def _run(estimator: Any, jobs: Iterator[Any], n_jobs: int | None) -> Iterator[list[float]]:
+    """Do the jobs, in processes if there are to be several.
+
+    Not in threads, which share the settings of BLAS, and not by a fork, which may hang once JAX has
+    threads: joblib's own processes start afresh.
+    """
+    if n_jobs in (None, 1):
+        return (_scores(estimator, *job) for job in jobs)
+    run = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
+    return run(joblib.delayed(_scores)(estimator, *job) for job in jobs)
+
+
+def _scores(
+    estimator: Any, candidates: list[dict[str, Any]], part: _Part, metric: str, cache: FeatureCache
+) -> list[float]:
+    """Fit each candidate and score it on the bags that are held out."""
+    scores = []
+    for params in candidates:
+        model = _quick(clone(estimator)).set_params(**params)
+        found = fit_and_predict(model, part.train, part.y, part.weights, part.held_out, cache)
+        scores.append(part.score(found, metric))
+    return scores
 
 
 def _quick(estimator: Any) -> Any:
@@ -197,52 +317,24 @@ def _quick(estimator: Any) -> Any:
     return estimator
 
 
-def _splits(
-    estimator: Any, bags: Bags, y: np.ndarray, validation: tuple[Any, Any] | None, n_folds: int
-) -> Iterator[_Split]:
-    if validation is not None:
-        held_out = as_bags(validation[0])
-        labels = _checked_labels(estimator, validation[1], held_out)
-        check_features_match(bags.feature_names, bags.n_features, held_out)
-        check_covariates_match(bags.covariate_names, bags.n_covariates, held_out)
-        yield _Split(bags, y, estimator.make_task(bags, y), held_out, labels)
-        return
-    kind = KFold
-    if _is_classifier(estimator):
-        kind, n_folds = StratifiedKFold, min(n_folds, _smallest_class(y))
-    for train, test in kind(n_folds, shuffle=True, random_state=0).split(y, y):
-        part, labels = bags[train], y[train]
-        yield _Split(part, labels, estimator.make_task(part, labels), bags[test], y[test])
-
-
-def _smallest_class(y: np.ndarray) -> int:
-    """Return the number of bags of the smallest class: there can be no more folds than that."""
-    classes, counts = np.unique(y, return_counts=True)
-    rare = np.argmin(counts)
-    if counts[rare] < 2:
-        raise BagwiseError.because(
-            f"class {classes[rare].item()!r} has one bag",
-            "two or more of each class, to fit to some and score on the others",
-            "Give bags to score on, as validation=(bags, labels).",
-        )
-    return int(counts[rare])
-
-
-def _predict(estimator: Any, split: _Split, cache: FeatureCache) -> Any:
-    embedding = _fit(estimator, split.train, split.task, split.train_labels, cache)
+def fit_and_predict(
+    model: Any, train: Bags, y: np.ndarray, weights: Any, test: Bags, cache: FeatureCache
+) -> Any:
+    """Fit a model to some bags and predict others, with features from the cache if it can."""
+    embedding = fit_sharing(model, train, y, weights, cache)
     if embedding is None:
-        return estimator.predict_dist(split.held_out)
-    stats = cache.stats(embedding, split.held_out)
-    return estimator.predict_stats(stats, split.held_out)
+        return predict_dist(model, test)
+    return model.predict_stats(cache.stats(embedding, test), test)
 
 
-def _fit(
-    estimator: Any, bags: Bags, task: Task, y: np.ndarray, cache: FeatureCache
+def fit_sharing(
+    model: Any, bags: Bags, y: np.ndarray, weights: np.ndarray | None, cache: FeatureCache
 ) -> Embedding | None:
-    """Fit with shared features if the estimator's parameters determine them, else as usual."""
-    if not estimator.has_shared_features():
-        estimator.fit(bags, y)
-        return None
-    embedding = cache.embedding(estimator, bags)
-    estimator.fit_embedding(embedding, bags, task)
-    return embedding
+    """Fit with shared features if the model's parameters determine them, else as usual."""
+    if getattr(model, "has_shared_features", lambda: False)():
+        embedding = cache.embedding(model, bags)
+        model.fit_embedding(embedding, bags, model.make_task(bags, y, weights))
+        return embedding
+    last = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
+    model.fit(bags, y, **({} if weights is None else {f"{last}sample_weight": weights}))
+    return None

@@ -20,6 +20,7 @@ from bagwise.bags.per_bag import PerBag
 from bagwise.exceptions import BagwiseError
 from bagwise.predictions.classes import check_class_labels
 from bagwise.predictions.size_groups import equal_shares, text_table
+from bagwise.predictions.tabular import frame_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -149,11 +150,9 @@ class Reliability:
         columns = [getattr(self, name).tolist() for name in names]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
-    def to_frame(self) -> Any:
-        """Return the rows as a pandas data frame (needs pandas)."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows)
+    def to_frame(self, library: str = "pandas") -> Any:
+        """Return the rows as a data frame of pandas or polars, or a pyarrow table."""
+        return frame_of({name: [row[name] for row in self.rows] for name in self.rows[0]}, library)
 
     def __str__(self) -> str:
         return text_table(self.rows)

@@ -19,6 +19,7 @@ from bagwise.exceptions import BagwiseError, InvalidLabelsError
 from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.mixture import MixturePrediction
 from bagwise.predictions.parts import VarianceParts
+from bagwise.predictions.tabular import Tabular
 
 # The least positive number: a probability below it is no longer told from zero, whose log is not
 # finite.
@@ -37,7 +38,7 @@ class Link(Protocol):
         ...
 
 
-class ClassPrediction:
+class ClassPrediction(Tabular):
     """Predictive distribution of the class of each bag.
 
     P(y_i = classes[1]) = mean over draws s of the integral of link(f) N(f; mean_si, var_si) df
@@ -176,7 +177,7 @@ class ClassPrediction:
         return len(self._proba)
 
     def __getitem__(self, index: Any) -> ClassPrediction:
-        """Prediction of some bags: an integer (one bag), a slice, a mask or indices."""
+        """Prediction of some bags: an integer or id (one bag), a slice, a mask, or several."""
         return ClassPrediction(self._latent[index], self._likelihood, self._classes)
 
     def __repr__(self) -> str:

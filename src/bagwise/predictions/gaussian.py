@@ -22,6 +22,7 @@ from bagwise.bags.validation import random_generator
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
 from bagwise.predictions.latent import Latent, Query
 from bagwise.predictions.parts import VarianceParts, brief, reals
+from bagwise.predictions.tabular import Tabular
 
 __all__ = ["Prediction", "VarianceParts"]
 
@@ -34,7 +35,7 @@ LOG_TWO_PI = float(np.log(2.0 * np.pi))
 FARTHEST = 1e150
 
 
-class Prediction:
+class Prediction(Tabular):
     """Gaussian predictive distribution of the label of each bag.
 
     y_i ~ N(mean_i, bag_i + weights_i + noise_i)
@@ -219,8 +220,8 @@ class Prediction:
         return self._mean.size
 
     def __getitem__(self, index: Any) -> Prediction:
-        """Prediction of some bags: an integer (one bag), a slice, a mask or indices."""
-        rows = np.atleast_1d(np.arange(len(self))[index])
+        """Prediction of some bags: an integer or id (one bag), a slice, a mask, or several."""
+        rows = self._rows(index)
         return Prediction(
             self._mean[rows],
             self._parts.take(rows),

@@ -22,6 +22,7 @@ from bagwise.predictions.gaussian import (
     check_targets,
 )
 from bagwise.predictions.parts import VarianceParts
+from bagwise.predictions.tabular import Tabular
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,7 @@ class Piece:
     model: Any = None
 
 
-class Pieces:
+class Pieces(Tabular):
     """Pieces that together predict n bags, each bag once: what is joined has them as ``pieces``."""
 
     pieces: tuple[Piece, ...]
@@ -59,6 +60,9 @@ class Pieces:
     def fold(self) -> Int64[np.ndarray, " n"]:
         """Number of the piece that each bag is in."""
         return np.repeat(np.arange(len(self.pieces)), self._lengths())[self._place]
+
+    def _columns(self, level: float) -> dict[str, Any]:
+        return super()._columns(level) | {"fold": self.fold}
 
     def _lengths(self) -> list[int]:
         return [len(piece.rows) for piece in self.pieces]
@@ -81,7 +85,7 @@ class Pieces:
 
     def _chosen(self, index: Any) -> list[Piece]:
         """Return the pieces of some bags, numbered anew; at least one, if only an empty one."""
-        rows = np.atleast_1d(np.arange(len(self._place))[index])
+        rows = self._rows(index)
         starts = np.concatenate([[0], np.cumsum(self._lengths())])
         fold, within = self.fold[rows], self._place[rows]
         pieces = []
@@ -158,7 +162,7 @@ class JoinedPrediction(Pieces, Prediction):
         return JoinedPrediction(self._each("at_size", check_n_points(n_points, len(self))))
 
     def __getitem__(self, index: Any) -> Prediction:
-        """Prediction of some bags: an integer (one bag), a slice, a mask or indices."""
+        """Prediction of some bags: an integer or id (one bag), a slice, a mask, or several."""
         pieces = self._chosen(index)
         return pieces[0].prediction if len(pieces) == 1 else JoinedPrediction(pieces)
 
@@ -204,7 +208,7 @@ class JoinedClassPrediction(Pieces, ClassPrediction):
         return JoinedClassPrediction(self._each("at_size", check_n_points(n_points, len(self))))
 
     def __getitem__(self, index: Any) -> ClassPrediction:
-        """Prediction of some bags: an integer (one bag), a slice, a mask or indices."""
+        """Prediction of some bags: an integer or id (one bag), a slice, a mask, or several."""
         pieces = self._chosen(index)
         return pieces[0].prediction if len(pieces) == 1 else JoinedClassPrediction(pieces)
 

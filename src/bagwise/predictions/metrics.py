@@ -31,6 +31,7 @@ from bagwise.predictions.class_metrics import (
 )
 from bagwise.predictions.gaussian import check_targets
 from bagwise.predictions.size_groups import size_groups, sizes_of, text_table
+from bagwise.predictions.tabular import frame_of
 
 __all__ = [
     "ClassPredictive",
@@ -150,11 +151,9 @@ class Scores:
         """The row of all bags."""
         return self.rows[0]
 
-    def to_frame(self) -> Any:
-        """Return the rows as a pandas data frame (needs pandas)."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows)
+    def to_frame(self, library: str = "pandas") -> Any:
+        """Return the rows as a data frame of pandas or polars, or a pyarrow table."""
+        return frame_of({name: [row[name] for row in self.rows] for name in self.rows[0]}, library)
 
     def __str__(self) -> str:
         return text_table(self.rows)

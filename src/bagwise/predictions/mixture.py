@@ -265,8 +265,8 @@ class MixturePrediction(Prediction):
         return found
 
     def __getitem__(self, index: Any) -> MixturePrediction:
-        """Prediction of some bags: an integer (one bag), a slice, a mask or indices."""
-        rows = np.atleast_1d(np.arange(len(self))[index])
+        """Prediction of some bags: an integer or id (one bag), a slice, a mask, or several."""
+        rows = self._rows(index)
         return self._with(
             rows,
             sizes=None if self._sizes is None else self._sizes[rows],

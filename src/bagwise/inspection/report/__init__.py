@@ -12,7 +12,8 @@ from typing import Any
 from bagwise._utils.levels import LEVEL, check_level
 from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.bags.per_bag import array_per_bag
-from bagwise.estimators.cross_validation import out_of_fold, splits_of
+from bagwise.estimators.cross_validation import out_of_fold
+from bagwise.estimators.folds import splits_of
 from bagwise.exceptions import BagwiseError
 from bagwise.inspection.report.baseline import baseline
 from bagwise.inspection.report.case import (
