@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from bagwise.heads.point import _shrunk_mean
 from numpy.testing import assert_allclose
 
 import dense_oracle
@@ -21,7 +22,6 @@ from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.features.kernels import RBF, Matern
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures
 from bagwise.features.scaling import Scaling
-from bagwise.heads.point import _shrunk_mean
 from dense_oracle import embedding_posterior, rbf
 
 UNIT = Scaling.of(np.zeros(2), np.ones(2))

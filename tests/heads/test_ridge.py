@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from bagwise.heads.point import LinearHead
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
 
@@ -15,7 +16,6 @@ from bagwise.estimators.regressors import (
     ShrinkageRegressor,
 )
 from bagwise.features.kernels import RBF
-from bagwise.heads.point import LinearHead
 from bagwise.heads.task import Task
 from bagwise.inference.ridge import RidgeProblem
 from dense_oracle import (

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from bagwise.heads.point import LinearHead
 from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.optimize import minimize
@@ -13,7 +14,6 @@ import dense_oracle
 from bagwise.estimators.regressors import (
     BayesianLinearRegressor,
 )
-from bagwise.heads.point import LinearHead
 from bagwise.heads.task import Task
 from bagwise.inference.effects import FixedEffects
 from bagwise.inference.evidence import evidence_at, maximise_evidence
