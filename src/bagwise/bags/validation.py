@@ -55,7 +55,7 @@ def random_generator(random_state: Any) -> np.random.Generator:
         ) from None
 
 
-def is_usable(array: Float64[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
+def is_usable(array: Float[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
     """Whether numbers can be used: no NaN, not infinite, not beyond :data:`LARGEST`.
 
     Examples
