@@ -192,7 +192,8 @@ def first_unusable(array: Float[np.ndarray, "rows columns"]) -> tuple[int, int] 
     step = max(1, CHUNK_NUMBERS // max(1, array.shape[1]))
     for start in range(0, len(array), step):
         chunk = array[start : start + step]
-        if -LARGEST <= chunk.min() and chunk.max() <= LARGEST:  # neither, if one is NaN
+        # Neither, if one is NaN; without columns there is no least.
+        if -LARGEST <= chunk.min(initial=0.0) and chunk.max(initial=0.0) <= LARGEST:
             continue
         row, column = np.argwhere(~is_usable(chunk))[0]
         return start + int(row), int(column)

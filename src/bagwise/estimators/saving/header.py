@@ -14,7 +14,7 @@ import sklearn
 import bagwise
 from bagwise.estimators.base import BagEstimator
 from bagwise.estimators.saving.codec import decode
-from bagwise.estimators.saving.container import FORMAT_VERSION, Container, is_deep
+from bagwise.estimators.saving.container import FORMAT_VERSION, Container
 from bagwise.estimators.saving.models import parts_of, read_columns
 from bagwise.estimators.saving.parts import Reader, show, unfit
 from bagwise.exceptions import SavedModelError
@@ -86,9 +86,9 @@ class Header:
             feature_names=None if names.feature_names is None else [*names.feature_names],
             n_covariates=names.n_covariates,
             covariate_names=None if names.covariate_names is None else [*names.covariate_names],
-            classes=None if classes is None else _shallow(classes, list, "classes"),
-            schema=None if found["schema"] is None else _shallow(found["schema"], dict, "schema"),
-            summary=_shallow(found["summary"], dict, "summary"),
+            classes=None if classes is None else _of_type(classes, list, "classes"),
+            schema=None if found["schema"] is None else _of_type(found["schema"], dict, "schema"),
+            summary=_of_type(found["summary"], dict, "summary"),
             notes=[*decode(found["notes"], tuple[str, ...], "notes", reader)],
             versions=decode(found["versions"], dict[str, str], "versions", reader),
             saved=decode(found["saved"], str, "time of saving", reader),
@@ -166,7 +166,7 @@ def _not_json(name: str, found: str) -> SavedModelError:
     )
 
 
-def _shallow(value: Any, kind: type, name: str) -> Any:
-    if type(value) is not kind or is_deep(value, MAX_DEPTH + 1):
-        raise unfit(name, show(value), f"a {kind.__name__} that is not nested too deeply")
+def _of_type(value: Any, kind: type, name: str) -> Any:
+    if type(value) is not kind:
+        raise unfit(name, show(value), f"a {kind.__name__}")
     return value

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bagwise.bags.grouping import CountedIds
 from bagwise.estimators.saving.parts import (
     Kind,
     Reader,
@@ -23,6 +24,7 @@ from bagwise.estimators.saving.parts import (
 NUMBERS = tuple(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))
 NUMBERS += ("float16", "float32", "float64")
 TIME = re.compile(r"(datetime64|timedelta64)\[(Y|M|W|D|h|m|s|ms|us|ns)\]")
+COUNTED = "counted"  # ids that nobody gave
 TEXT = re.compile(r"str(\d{1,5})")
 
 # Bits of a seed: SeedSequence gives 128.
@@ -66,7 +68,9 @@ class Labels(Kind):
         if self.as_text and value.dtype.kind not in "biufU":
             value = _texts(value)
         dtype, labels = str(value.dtype), value.tolist()
-        if value.dtype.kind == "U":
+        if isinstance(value, CountedIds):
+            dtype = COUNTED
+        elif value.dtype.kind == "U":
             dtype = f"str{max(1, value.dtype.itemsize // 4)}"
         elif TIME.fullmatch(dtype):
             labels = value.astype(np.int64).tolist()
@@ -88,10 +92,11 @@ class Labels(Kind):
         reader.bind(self.dimension, len(labels), path)
         try:
             # A hostile width of strings would take some hundred kB for each label, but no more.
-            array = None if dtype is None else np.array(labels, dtype=dtype)
+            array = np.array(labels, dtype=dtype)
         except (ValueError, OverflowError, TypeError):
-            array = None
-        if array is None or Labels(self.dimension).encode(array, path, Writer()) != data:
+            array = np.empty(0)
+        array = array.view(CountedIds) if data["dtype"] == COUNTED else array
+        if dtype is None or Labels(self.dimension).encode(array, path, Writer()) != data:
             raise unfit(path, f"{labels!r:.60} of dtype {dtype}", "labels that fit their dtype")
         return array
 
@@ -102,6 +107,8 @@ def _numpy_dtype(name: Any) -> str | None:
         return None
     if text := TEXT.fullmatch(name):
         return f"<U{int(text[1])}"
+    if name == COUNTED:
+        return "int64"
     return name if name in (*NUMBERS, "bool", "object") or TIME.fullmatch(name) else None
 
 
