@@ -95,7 +95,9 @@ def decode(data: Any, kind: Any, path: str, reader: Reader, owner: type = object
         if not words or len(set(data)) != len(data):
             raise unfit(path, show(data), "strings, no two the same")
         return tuple(data)
-    if get_origin(kind) is dict and isinstance(data, dict):
+    if get_origin(kind) is dict:
+        if not isinstance(data, dict):
+            raise unfit(path, show(data), "a table")
         item = get_args(kind)[1]
         return {key: decode(x, item, f"{path}.{key}", reader, owner) for key, x in data.items()}
     return _decode_object(data, _classes(kind), path, reader)

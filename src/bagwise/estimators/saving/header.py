@@ -12,6 +12,7 @@ import scipy
 import sklearn
 
 import bagwise
+from bagwise.bags.stacked import QUARTILES
 from bagwise.estimators.base import BagEstimator
 from bagwise.estimators.saving.codec import decode
 from bagwise.estimators.saving.container import FORMAT_VERSION, Container
@@ -28,8 +29,6 @@ LIBRARIES = {
 
 # Nesting that a schema or a summary may have.
 MAX_DEPTH = 20
-
-QUARTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +124,8 @@ def known_summary(model: Any) -> dict[str, Any]:
     if hasattr(model.head_, "train"):
         found["n_bags"] = len(model.head_.train)
     elif hasattr(model, "bags_"):
-        sizes = np.quantile(model.bags_.sizes, QUARTILES).tolist()
         found |= {"n_bags": model.bags_.n_bags, "n_points": model.bags_.n_points}
-        found["size_quartiles"] = sizes
+        found["size_quartiles"] = np.quantile(model.bags_.sizes, QUARTILES).tolist()
     return found
 
 

@@ -83,10 +83,8 @@ class Labels(Kind):
         right = isinstance(data, dict) and data.keys() == {"dtype", "labels"}
         if not right or not isinstance(data["labels"], list):
             raise unfit(path, show(data), "labels with their dtype")
-        labels, dtype = (
-            [_decode_label(x, path) for x in data["labels"]],
-            _numpy_dtype(data["dtype"]),
-        )
+        dtype = _numpy_dtype(data["dtype"])
+        labels = [_decode_label(label, path) for label in data["labels"]]
         if len(set(labels)) != len(labels):
             raise unfit(path, show(labels), "labels of which no two are the same")
         reader.bind(self.dimension, len(labels), path)

@@ -65,7 +65,13 @@ class Columns:
 
 def take_apart(model: Any) -> tuple[dict[str, Any], Writer]:
     """Return the JSON of a fitted estimator, and its tensors and notes."""
-    cls, writer = _check_saveable(model), Writer()
+    cls, writer = type(model), Writer()
+    if cls not in HEADS:
+        raise _not_ours(model)
+    if not hasattr(model, "head_"):
+        raise SavedModelError.because(
+            f"this {cls.__name__} is not fitted", "a fitted model", "Call fit before saving."
+        )
     names, n_covariates = model._covariates
     columns = Columns(model.n_features_in_, model._feature_names, n_covariates, names)
     kinds = _learnt(cls, isinstance(model.head_, SecondLevel))
@@ -128,15 +134,10 @@ def parts_of(tree: Any) -> tuple[type[BagEstimator], dict[str, Any], dict[str, A
 def read_columns(data: Any, reader: Reader) -> Columns:
     """Return the columns of a model from JSON, if there are as many names as columns."""
     found = Columns(**decode_fields(Columns, data, "columns", reader))
-    for what, count, names in (
-        ("columns", found.n_features, found.feature_names),
-        ("covariates", found.n_covariates, found.covariate_names),
-    ):
-        reader.bind(what, count, f"number of {what}")
-        if names is not None:
-            reader.bind(
-                what, len(names), "feature_names" if what == "columns" else "covariate_names"
-            )
+    for what, dimension in (("feature", "columns"), ("covariate", "covariates")):
+        count, names = getattr(found, f"n_{what}s"), getattr(found, f"{what}_names")
+        reader.bind(dimension, count, f"n_{what}s")
+        reader.bind(dimension, count if names is None else len(names), f"{what}_names")
     return found
 
 
@@ -158,10 +159,8 @@ def _check_agreement(cls: type[BagEstimator], values: dict[str, Any], names: Col
     """Check what concerns several parts of a model at once."""
     head = values["head"]
     start = head.start if isinstance(head, PosteriorHead) else head
-    if isinstance(start, ShrinkageHead):
-        expected = cls.likelihood
-        if type(start.likelihood) is not type(expected):
-            raise unfit("head.likelihood", start.likelihood.name, expected.name)
+    if isinstance(start, ShrinkageHead) and type(start.likelihood) is not type(cls.likelihood):
+        raise unfit("head.likelihood", start.likelihood.name, cls.likelihood.name)
     if isinstance(head, PosteriorHead):
         if (head.draws.trajectories is None) != (values["diagnostics"] is None):
             raise unfit("diagnostics", "not that of the draws", "one if NUTS made the draws")
@@ -189,17 +188,6 @@ def _complete(model: Any, names: Columns) -> BagEstimator:
     if isinstance(model, PosteriorModel):
         model.draws_ = model._draws()
     return model
-
-
-def _check_saveable(model: Any) -> type[BagEstimator]:
-    cls = type(model)
-    if cls not in HEADS:
-        raise _not_ours(model)
-    if not hasattr(model, "head_"):
-        raise SavedModelError.because(
-            f"this {cls.__name__} is not fitted", "a fitted model", "Call fit before saving."
-        )
-    return cls
 
 
 def _not_ours(model: Any) -> SavedModelError:
