@@ -86,6 +86,12 @@ def test_points_that_are_not_finite(value):
     )
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_points_of_float32_that_are_not_finite(value):
+    X = np.array([[1.0], [value]], dtype=np.float32)
+    fails(lambda: Bags.from_array(X[None]), f"row 1, column 0 is {value}")
+
+
 def test_not_finite_in_shuffled_groups_is_named_by_bag():
     X = at(np.nan, 2, 0, shape=(4, 1))
     fails(lambda: Bags.from_groups(X, ["a", "b", "b", "a"]), "bag 'b', row 1, column 0 is nan")

@@ -17,6 +17,7 @@ import bagwise
 from bagwise import Bags
 from bagwise.estimators.saving import open_saved, read_header
 from bagwise.estimators.saving.container import METADATA_KEY, NO_DIGEST, pack, unpack
+from bagwise.estimators.saving.parts import Reader
 from bagwise.exceptions import SavedModelError
 
 RNG = np.random.default_rng(0)
@@ -121,11 +122,11 @@ def test_other_programs_can_read_the_numbers(path):
     tensors = load_file(path)
     head = fitted("bdr").head_
     np.testing.assert_array_equal(
-        tensors["head.start.basis.projection"], head.start.basis.projection
+        tensors["head.start.model.projection"], head.start.model.projection
     )
     with safe_open(path, "np") as file:
         header = json.loads(file.metadata()[METADATA_KEY])
-    assert header["format"] == "bagwise model" and header["version"] == 1
+    assert header["format"] == "bagwise model" and header["version"] == 2
     zeroed = path.read_bytes().replace(header["sha256"].encode(), NO_DIGEST.encode())
     assert hashlib.sha256(zeroed).hexdigest() == header["sha256"]
 
@@ -174,7 +175,8 @@ def test_random_bytes(path):
 @pytest.mark.parametrize(
     ("version", "text"),
     [
-        (2, "was saved by a newer bagwise, in format 2; expected format 1 or older. Upgrade"),
+        (3, "was saved by a newer bagwise, in format 3; expected format 2. Upgrade"),
+        (1, "was saved by bagwise before its first release, in format 1; expected format 2"),
         (10**30, "was saved by a newer bagwise"),
         (0, "its format version is 0"),
         ("1", "its format version is '1'"),
@@ -385,7 +387,5 @@ def test_kernels_within_kernels_without_end(path):
 def test_bytes_that_are_no_truth_values(tmp_path):
     assert save({"x": np.array([True])})  # the format has them
     data = np.array([7, 0], dtype=np.uint8).view(np.bool_)
-    from bagwise.estimators.saving.fields import Reader
-
-    taken = Reader({"x": data}).take("x", "C", ("bool",))
+    taken = Reader({"x": data}).take({"array": "C"}, "x", ("bool",), 1)
     assert taken.view(np.uint8).tolist() == [1, 0]

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.base import clone
+from safetensors.numpy import load_file
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
@@ -20,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 import bagwise
 from bagwise import Bags, MeanEmbeddingRidge, RBFNetworkRegressor, ShrinkageClassifier
-from bagwise.estimators.saving import read_header
+from bagwise.estimators.saving import models, read_header, records
 from bagwise.estimators.saving.container import unpack
 from bagwise.exceptions import SavedModelError
 from bagwise.features.kernels import RBF, Additive, Kernel, Linear, Matern
@@ -115,6 +117,13 @@ def test_ids_of_training_bags(ids, expected, tmp_path):
     bags = Bags(BAGS.points, BAGS.offsets, ids)
     loaded = round_trip(MeanEmbeddingRidge().fit(bags, LEVEL), tmp_path)
     assert loaded.bags_.ids.tolist() == np.asarray(expected).tolist()
+    assert type(loaded.bags_.ids) is np.ndarray
+
+
+def test_ids_that_nobody_gave_are_still_none(tmp_path):
+    loaded = round_trip(MeanEmbeddingRidge().fit(BAGS[3:], LEVEL[3:]), tmp_path)
+    assert type(loaded.bags_.ids) is type(BAGS.ids) is not np.ndarray
+    assert loaded.bags_.ids.tolist() == list(range(3, 16))
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -194,6 +203,65 @@ def test_generators_are_not_saved_and_the_header_says_so(seed, tmp_path):
     (note,) = read_header(tmp_path / "model.bagwise").notes
     assert note.startswith(f"random_state was a {type(seed).__name__}, which is not saved")
     assert_array_equal(loaded.predict(BAGS), model.predict(BAGS), strict=True)
+
+
+class Part(BaseEstimator):
+    """A part of an estimator that is one itself, with parameters of its own."""
+
+    def __init__(
+        self,
+        kernel: Kernel | str = "rbf",
+        n: int | None = None,
+        landmarks: Any = "kmeans",
+        inner: BaseEstimator | None = None,
+        random_state: Any = 0,
+    ):
+        self.kernel, self.n, self.landmarks = kernel, n, landmarks
+        self.inner, self.random_state = inner, random_state
+
+
+class Composed(RBFNetworkRegressor):
+    def __init__(self, *, part: Part | str = "auto", other: Any = None, random_state: Any = 0):
+        self.part, self.other, self.random_state = part, other, random_state
+
+
+@pytest.fixture
+def composed(monkeypatch):
+    """A fitted estimator with another for a parameter, both of which can be saved."""
+    monkeypatch.setitem(records.CLASSES, "Part", Part)
+    monkeypatch.setitem(models.HEADS, Composed, models.HEADS[RBFNetworkRegressor])
+    monkeypatch.setitem(models.ESTIMATORS, "Composed", Composed)
+    model = Composed()
+    fitted = vars(network()).items()
+    vars(model).update({name: value for name, value in fitted if name.endswith("_")})
+    model._feature_names, model._covariates = network()._feature_names, network()._covariates
+    return model
+
+
+def test_parameters_that_are_estimators(composed, tmp_path):
+    points = np.asfortranarray(RNG.normal(size=(4, 2)).astype(np.float32))
+    inner = Part(kernel=Additive(base=Matern(0.1 + 0.2)), n=np.int64(3), landmarks=points)
+    composed.set_params(part=Part(n=7, inner=inner, random_state=[1, 2]), other=0.1)
+    loaded = round_trip(composed, tmp_path)
+    found, expected = (clone(model).get_params() for model in (loaded, composed))
+    assert list(found) == list(expected)
+    for name in found:
+        if not isinstance(expected[name], BaseEstimator):
+            assert_array_equal(found[name], expected[name], strict=name.endswith("landmarks"))
+    assert type(loaded.part.inner) is Part
+    assert loaded.part.inner.landmarks.flags.f_contiguous
+    assert set(load_file(tmp_path / "model.bagwise")) > {"parameters.part.inner.landmarks"}
+
+
+def test_generators_and_strangers_within_parameters(composed, tmp_path):
+    composed.set_params(part=Part(random_state=np.random.default_rng(0)))
+    assert round_trip(composed, tmp_path).part.random_state is None
+    (note,) = read_header(tmp_path / "model.bagwise").notes
+    assert note.startswith("part.random_state was a Generator, which is not saved")
+    for name, value in (("inner", StandardScaler()), ("inner", network()), ("n", 2.0)):
+        composed.set_params(part=Part(**{name: value}))
+        with pytest.raises(SavedModelError, match=rf"parameters\.part\.{name} is "):
+            bagwise.save(composed, tmp_path / "m")
 
 
 @pytest.mark.parametrize("weights", [{False: 1.0, True: 2}, {0: 1.0, 1: np.float64(2.5)}, {}])

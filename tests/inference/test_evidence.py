@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from bagwise.heads.point import LinearHead
 from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.optimize import minimize

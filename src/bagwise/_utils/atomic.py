@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +27,16 @@ SHOWN = 40
 # A part is locked from its first moment; younger ones are left alone all the same.
 ABANDONED_SECONDS = 60.0
 
+ROOM = "room on the disk", "Free some space, or choose another place"
+RIGHTS = "a folder that you may write to", "Change its permissions, or choose another place"
+FOLDER = "a folder that exists", "Make the folder, or choose another place"
+
 # What may stand in the way of writing: what was expected instead, and what to do.
 TROUBLE = {
-    (errno.ENOSPC, errno.EDQUOT, errno.EFBIG): (
-        "room on the disk",
-        "Free some space, or choose another place",
-    ),
-    (errno.EACCES, errno.EPERM, errno.EROFS): (
-        "a folder that you may write to",
-        "Change its permissions, or choose another place",
-    ),
-    (errno.ENOENT, errno.ENOTDIR): (
-        "a folder that exists",
-        "Make the folder, or choose another place",
-    ),
-    (errno.EISDIR,): ("the path of a file, not of a folder", "Add a file name"),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), ROOM),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), RIGHTS),
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR), FOLDER),
+    errno.EISDIR: ("the path of a file, not of a folder", "Add a file name"),
 }
 
 
@@ -63,20 +58,35 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> (Path(folder) / "a.txt").read_text(), len(list(Path(folder).iterdir()))
     ('new', 1)
     """
-    target = os.path.realpath(path)
+    target = Path(os.path.realpath(path))
+    part = target.with_name(f".{target.name[:SHOWN]}.{secrets.token_hex(8)}.part")
     try:
         mode = _mode_of(target)
         _remove_abandoned(target)
-        with _part_of(target) as part:
-            yield part
-            if mode is not None:
-                part.chmod(mode)
-            _flush(part, os.O_RDWR)
-            part.replace(target)
+        with _opened(part, os.O_RDWR | os.O_CREAT | os.O_EXCL) as descriptor:
+            try:
+                with suppress(OSError):  # some file systems have no locks
+                    _lock(descriptor)
+                yield part
+                if mode is not None:
+                    part.chmod(mode)
+                os.fsync(descriptor)
+                part.replace(target)
+            finally:
+                with suppress(OSError):
+                    part.unlink()
         with suppress(OSError):  # so that the new name survives a power cut, where that can be had
-            _flush(Path(target).parent, os.O_RDONLY)
+            with _opened(target.parent, os.O_RDONLY) as folder:
+                os.fsync(folder)
     except OSError as error:
-        raise _explained(error, path) from error
+        expected, remedy = TROUBLE.get(
+            error.errno or 0, ("a plain file in a folder with room", "Choose another place")
+        )
+        raise BagwiseError.because(
+            f"{os.fspath(path)} cannot be written ({error.strerror or error})",
+            expected,
+            f"{remedy}; what was there before is untouched.",
+        ) from error
 
 
 def replaceable(path: str | os.PathLike[str], ours: Callable[[str], bool] | None = None) -> bool:
@@ -94,10 +104,10 @@ def replaceable(path: str | os.PathLike[str], ours: Callable[[str], bool] | None
     return ours is not None and ours(os.fspath(path))
 
 
-def _mode_of(target: str) -> int | None:
+def _mode_of(target: Path) -> int | None:
     """Return the mode of the file that is there, or None; refuse all but plain files."""
     try:
-        mode = os.stat(target).st_mode
+        mode = target.stat().st_mode
     except FileNotFoundError:
         return None
     if stat.S_ISDIR(mode):
@@ -107,61 +117,26 @@ def _mode_of(target: str) -> int | None:
     return stat.S_IMODE(mode)
 
 
-@contextmanager
-def _part_of(target: str) -> Iterator[Path]:
-    """Make a locked file beside the target; remove it if it is still there at the end."""
-    folder, name = os.path.split(target)
-    part = Path(folder, f".{name[:SHOWN]}.{secrets.token_hex(8)}.part")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        if fcntl is not None:
-            with suppress(OSError):  # some file systems have no locks
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield part
-    finally:
-        os.close(descriptor)
-        with suppress(OSError):
-            part.unlink()
-
-
-def _remove_abandoned(target: str) -> None:
+def _remove_abandoned(target: Path) -> None:
     """Remove the parts of writers that were killed: nobody holds their lock any more."""
-    folder, name = os.path.split(target)
-    pattern = re.compile(re.escape(f".{name[:SHOWN]}.") + r"[0-9a-f]{16}\.part")
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if pattern.fullmatch(entry.name) and fcntl is not None:
-                with suppress(OSError):
-                    _remove_unless_locked(entry.path)
+    pattern = escape(f".{target.name[:SHOWN]}.") + 16 * "[0-9a-f]" + ".part"
+    for part in target.parent.glob(pattern) if fcntl is not None else ():
+        with suppress(OSError):
+            if time.time() - part.lstat().st_mtime > ABANDONED_SECONDS:
+                with _opened(part, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK) as descriptor:
+                    _lock(descriptor)
+                    part.unlink()
 
 
-def _remove_unless_locked(path: str) -> None:
-    if time.time() - os.lstat(path).st_mtime < ABANDONED_SECONDS:
-        return
-    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
+def _lock(descriptor: int) -> None:
+    if fcntl is not None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.unlink(path)
-    finally:
-        os.close(descriptor)
 
 
-def _flush(path: Path, flags: int) -> None:
-    """Make sure that what was written is on the disk."""
-    descriptor = os.open(path, flags)
+@contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    descriptor = os.open(path, flags, 0o666)
     try:
-        os.fsync(descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _explained(error: OSError, path: str | os.PathLike[str]) -> BagwiseError:
-    expected, remedy = next(
-        (advice for numbers, advice in TROUBLE.items() if error.errno in numbers),
-        ("a plain file in a folder with room", "Choose another place"),
-    )
-    return BagwiseError.because(
-        f"{os.fspath(path)} cannot be written ({error.strerror or error})",
-        expected,
-        f"{remedy}; what was there before is untouched.",
-    )

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from bagwise._utils.terminal import printable
@@ -55,13 +54,11 @@ class Progress:
 
     # A terminal has room for one display: bars within bars are further lines of it.
     _display: ClassVar[Any] = None
-    _users: ClassVar[int] = 0
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, title: str, total: int | None, shown: bool = True) -> None:
         self._title, self._total, self._shown = printable(title), total, shown
         self._bar: Any = None
-        self._task: Any = None
 
     def advance(self, steps: int = 1) -> None:
         """Report that some steps are done."""
@@ -69,46 +66,39 @@ class Progress:
             self._bar.advance(self._task, steps)
 
     def __enter__(self) -> Self:
-        if not self._shown:
-            return self
         with Progress._lock:
-            if Progress._display is None:
-                Progress._display = _bar()
-                if Progress._display is not None:
-                    Progress._display.start()
-            if Progress._display is not None:
-                Progress._users += 1
+            if self._shown and Progress._display is None:
+                Progress._display = _started()
+            if self._shown and Progress._display is not None:
                 self._bar = Progress._display
                 self._task = self._bar.add_task(self._title, total=self._total)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._bar is None:
-            return
+    def __exit__(self, *error: object) -> None:
         with Progress._lock:
-            Progress._users -= 1
-            if Progress._users == 0:
-                Progress._display.stop()
-                Progress._display = None
-            else:
+            if self._bar is not None and len(self._bar.tasks) > 1:
                 self._bar.remove_task(self._task)
+            elif self._bar is not None:
+                self._bar.stop()
+                Progress._display = None
             self._bar = None
 
 
-def _bar() -> Any:
+def _started() -> Any:
     """Return rich's progress bar on stderr, or None where nobody watches."""
+    from rich import progress
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as RichProgress
 
     console = Console(stderr=True)
     if not (console.file.isatty() or console.is_jupyter):
         return None
-    title = TextColumn("{task.description}", markup=False)  # a file may be called a[/b].csv
-    columns = title, BarColumn(), MofNCompleteColumn()
-    return RichProgress(*columns, TimeRemainingColumn(), console=console, transient=True)
+    bar = progress.Progress(
+        progress.TextColumn("{task.description}", markup=False),  # a file may be called a[/b].csv
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    bar.start()
+    return bar

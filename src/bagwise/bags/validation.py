@@ -16,7 +16,7 @@ CHUNK_NUMBERS = 2**20
 
 # The largest number that can be used: sums of squares of larger ones overflow. No unit of
 # measurement is so small, so what is larger is a slip or stands for something missing.
-LARGEST = 1e150
+LARGEST = np.float64(1e150)  # of that type, as float32 would make it infinite
 
 Names = tuple[str, ...] | None
 

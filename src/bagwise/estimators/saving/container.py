@@ -52,10 +52,7 @@ FOREIGN = (
 
 @dataclass(frozen=True, eq=False)
 class Container:
-    """What a file holds: its header, its tensors by name, its checksum and size.
-
-    The tensors are still bytes, ``raw``: see :meth:`tensors`.
-    """
+    """What a file holds: its header, its checksum, and its tensors, still as bytes."""
 
     header: dict[str, Any]
     raw: bytes
@@ -96,18 +93,13 @@ def pack(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:
 def unpack(path: str) -> Container:
     """Read a file and check everything about it but what the model is made of."""
     with _open(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        start = file.read(8)
-        length = _header_length(start, size, path)
-        start += file.read(length)
-        layout = _json(start[8:], path)
-        header = _own_header(layout, path)
+        start, layout, header = _read_header(file, path)
         _check_version(header, path)
-        end = 8 + length + _check_layout(layout, size, path)
+        end = len(start) + _check_layout(layout, os.fstat(file.fileno()).st_size, path)
         raw = start + file.read()
     if len(raw) < end:
         raise damaged(path, f"it ends after {len(raw):,} of {end:,} bytes")
-    place = raw.find(DIGEST_MARK, 0, 8 + length) + len(DIGEST_MARK)
+    place = raw.find(DIGEST_MARK, 0, len(start)) + len(DIGEST_MARK)
     digest = header.get("sha256")
     if not isinstance(digest, str) or raw[place : place + len(NO_DIGEST)] != digest.encode():
         raise damaged(path, "its checksum is missing")
@@ -120,8 +112,7 @@ def is_model(path: str) -> bool:
     """Whether a file begins as saved models do, even if it is damaged or newer than we can read."""
     try:
         with _open(path) as file:
-            length = _header_length(file.read(8), os.fstat(file.fileno()).st_size, path)
-            _own_header(_json(file.read(length), path), path)
+            _read_header(file, path)
     except SavedModelError:
         return False
     return True
@@ -150,37 +141,43 @@ def _open(path: str) -> Any:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(path, flags)
-    except FileNotFoundError as error:
-        raise SavedModelError.because(
-            f"there is no file {path}", "a model saved by bagwise.save", "Check the path."
-        ) from error
     except OSError as error:
-        raise SavedModelError.because(
-            f"{path} cannot be read ({error.strerror})",
-            "a file that you may read",
-            "Check the path and its permissions.",
-        ) from error
+        gone = isinstance(error, FileNotFoundError)
+        found = f"there is no file {path}" if gone else f"{path} cannot be read ({error.strerror})"
+        expected = "a model saved by bagwise.save" if gone else "a file that you may read"
+        remedy = "Check the path." if gone else "Check the path and its permissions."
+        raise SavedModelError.because(found, expected, remedy) from error
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)
-        kind = "a folder" if stat.S_ISDIR(mode) else "no plain file"
         raise SavedModelError.because(
-            f"{path} is {kind}", "a file saved by bagwise.save", "Give the path of the file."
+            f"{path} is {'a folder' if stat.S_ISDIR(mode) else 'no plain file'}",
+            "a file saved by bagwise.save",
+            "Give the path of the file.",
         )
     return open(descriptor, "rb")
 
 
-def _header_length(start: bytes, size: int, path: str) -> int:
-    """Return the length of the header of safetensors, or say what the file is instead."""
+def _read_header(file: Any, path: str) -> tuple[bytes, dict[str, Any], dict[str, Any]]:
+    """Return the bytes up to the tensors, the layout of these, and our own header."""
+    size, start = os.fstat(file.fileno()).st_size, file.read(8)
     if size == 0:
         raise damaged(path, "it is empty")
     length = int.from_bytes(start, "little")
-    if len(start) == 8 and 2 <= length <= min(size - 8, 2 * MAX_HEADER_BYTES):
-        return length
-    kind = next((kind for magic, kind in FOREIGN if start.startswith(magic)), None)
-    if kind is None and len(start) == 8 and 2 <= length <= 2 * MAX_HEADER_BYTES:
-        raise damaged(path, f"it ends after {size:,} bytes, within its header")
-    raise foreign(path, "it is no safetensors file" if kind is None else f"it is {kind}")
+    possible = len(start) == 8 and 2 <= length <= 2 * MAX_HEADER_BYTES
+    if not possible or length > size - 8:
+        kind = next((kind for magic, kind in FOREIGN if start.startswith(magic)), None)
+        if kind is None and possible:
+            raise damaged(path, f"it ends after {size:,} bytes, within its header")
+        raise foreign(path, f"it is {kind or 'no safetensors file'}")
+    start += file.read(length)
+    layout = _json(start[8:], path)
+    metadata = layout.get("__metadata__") if isinstance(layout, dict) else None
+    text = metadata.get(METADATA_KEY) if isinstance(metadata, dict) else None
+    header = _json(text, path) if isinstance(text, str) else None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise foreign(path, "it is a safetensors file of another program")
+    return start, layout, header
 
 
 def foreign(path: str, what: str) -> SavedModelError:
@@ -204,10 +201,9 @@ def _json(text: bytes | str, path: str) -> Any:
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    if len(dict(pairs)) != len(pairs):
         raise ValueError("a name occurs twice")
-    return found
+    return dict(pairs)
 
 
 def _no_constant(name: str) -> Any:
@@ -231,30 +227,19 @@ def is_deep(data: Any, limit: int) -> bool:
     return True
 
 
-def _own_header(layout: Any, path: str) -> dict[str, Any]:
-    metadata = layout.get("__metadata__") if isinstance(layout, dict) else None
-    text = metadata.get(METADATA_KEY) if isinstance(metadata, dict) else None
-    header = _json(text, path) if isinstance(text, str) else None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise foreign(path, "it is a safetensors file of another program")
-    return header
-
-
 def _check_version(header: dict[str, Any], path: str) -> None:
     version = header.get("version")
-    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+    if type(version) is not int or version < 1:
         raise damaged(path, f"its format version is {version!r:.40}")
-    if version < FORMAT_VERSION:
+    if version != FORMAT_VERSION:
+        old = version < FORMAT_VERSION
+        who = "bagwise before its first release" if old else "a newer bagwise"
         raise SavedModelError.because(
-            f"{path} was saved by bagwise before its first release, in format {version}",
+            f"{path} was saved by {who}, in format {version}",
             f"format {FORMAT_VERSION}",
-            "Fit the model again and save it.",
-        )
-    if version > FORMAT_VERSION:
-        raise SavedModelError.because(
-            f"{path} was saved by a newer bagwise, in format {version}",
-            f"format {FORMAT_VERSION}",
-            "Upgrade: pip install --upgrade bagwise.",
+            "Fit the model again and save it."
+            if old
+            else "Upgrade: pip install --upgrade bagwise.",
         )
 
 
@@ -268,10 +253,8 @@ def _check_layout(layout: dict[str, Any], size: int, path: str) -> int:
         if not known or str(entry["dtype"]) not in DTYPES:
             raise damaged(path, f"its tensor {name!r:.80} is of an unknown kind")
         shape, offsets = entry["shape"], entry["data_offsets"]
-        whole = (
-            [*shape, *offsets] if isinstance(shape, list) and isinstance(offsets, list) else [-1]
-        )
-        if not all(type(n) is int and 0 <= n < 2**62 for n in whole) or len(offsets) != 2:
+        lists = isinstance(shape, list) and isinstance(offsets, list) and len(offsets) == 2
+        if not lists or not all(type(n) is int and 0 <= n < 2**62 for n in (*shape, *offsets)):
             raise damaged(path, f"its tensor {name!r:.80} has impossible dimensions")
         if any(n > size for n in shape) or len(shape) > 3:
             raise damaged(path, f"its tensor {name!r:.80} has more entries than the file has bytes")

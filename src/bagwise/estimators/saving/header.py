@@ -5,26 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
+import scipy
+import sklearn
 
 import bagwise
+from bagwise.bags.stacked import QUARTILES
 from bagwise.estimators.base import BagEstimator
-from bagwise.estimators.saving.container import FORMAT_VERSION, Container, is_deep
-from bagwise.estimators.saving.fields import unfit
-from bagwise.estimators.saving.models import parts_of
-from bagwise.estimators.saving.values import is_generator
+from bagwise.estimators.saving.codec import decode
+from bagwise.estimators.saving.container import FORMAT_VERSION, Container
+from bagwise.estimators.saving.models import parts_of, read_columns
+from bagwise.estimators.saving.parts import Reader, show, unfit
 from bagwise.exceptions import SavedModelError
 
-# Libraries whose versions are noted, as another one may change the last bits of a prediction.
-LIBRARIES = ("numpy", "scipy", "scikit-learn")
+# Versions that are noted, as another one may change the last bits of a prediction.
+LIBRARIES = {
+    "numpy": np.__version__,
+    "scipy": scipy.__version__,
+    "scikit-learn": sklearn.__version__,
+}
 
 # Nesting that a schema or a summary may have.
 MAX_DEPTH = 20
-
-QUARTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,20 +75,22 @@ class Header:
         if found.keys() != {"format", "version", "sha256", *_OWN}:
             raise unfit("header", f"of {sorted(found)!r:.200}", ", ".join(_OWN))
         estimator, parameters, columns, learnt = parts_of(found["model"])
-        classes = learnt.get("classes")
+        reader, classes = Reader({}), learnt.get("classes")
+        names = read_columns(columns, reader)
+        classes = classes.get("labels") if isinstance(classes, dict) else None
         return cls(
             estimator=estimator.__name__,
             parameters=parameters,
-            n_features=_of_type(columns.get("n_features"), int, "n_features"),
-            feature_names=_strings(columns.get("feature_names"), "feature_names"),
-            n_covariates=_of_type(columns.get("n_covariates"), int, "n_covariates"),
-            covariate_names=_strings(columns.get("covariate_names"), "covariate_names"),
-            classes=_of_type(classes.get("labels"), list, "classes") if _is_dict(classes) else None,
+            n_features=names.n_features,
+            feature_names=None if names.feature_names is None else [*names.feature_names],
+            n_covariates=names.n_covariates,
+            covariate_names=None if names.covariate_names is None else [*names.covariate_names],
+            classes=None if classes is None else _of_type(classes, list, "classes"),
             schema=None if found["schema"] is None else _of_type(found["schema"], dict, "schema"),
             summary=_of_type(found["summary"], dict, "summary"),
-            notes=_strings(_of_type(found["notes"], list, "notes"), "notes") or [],
-            versions=_texts(found["versions"]),
-            saved=_of_type(found["saved"], str, "time of saving"),
+            notes=[*decode(found["notes"], tuple[str, ...], "notes", reader)],
+            versions=decode(found["versions"], dict[str, str], "versions", reader),
+            saved=decode(found["saved"], str, "time of saving", reader),
             format_version=FORMAT_VERSION,
             checksum=container.digest,
             n_bytes=len(container.raw),
@@ -95,19 +101,12 @@ _OWN = ("saved", "versions", "model", "schema", "summary", "notes")
 
 
 def describe(
-    model: BagEstimator, tree: dict[str, Any], schema: Any, summary: Any
+    model: BagEstimator, tree: dict[str, Any], notes: list[str], schema: Any, summary: Any
 ) -> dict[str, Any]:
     """Return the header of a model that is to be saved, as JSON."""
-    notes = []
-    if is_generator(model.random_state):
-        kind = type(model.random_state).__name__
-        notes.append(
-            f"random_state was a {kind}, which is not saved; the loaded model has None, and draws "
-            "a new seed if it is fitted again"
-        )
     return {
         "saved": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": _versions(),
+        "versions": {"bagwise": bagwise.__version__} | LIBRARIES,
         "model": tree,
         "schema": None if schema is None else plain(schema, "schema"),
         "summary": known_summary(model) | plain({} if summary is None else summary, "summary"),
@@ -125,9 +124,8 @@ def known_summary(model: Any) -> dict[str, Any]:
     if hasattr(model.head_, "train"):
         found["n_bags"] = len(model.head_.train)
     elif hasattr(model, "bags_"):
-        sizes = np.quantile(model.bags_.sizes, QUARTILES).tolist()
         found |= {"n_bags": model.bags_.n_bags, "n_points": model.bags_.n_points}
-        found["size_quartiles"] = sizes
+        found["size_quartiles"] = np.quantile(model.bags_.sizes, QUARTILES).tolist()
     return found
 
 
@@ -166,35 +164,7 @@ def _not_json(name: str, found: str) -> SavedModelError:
     )
 
 
-def _versions() -> dict[str, str]:
-    found = {"bagwise": bagwise.__version__}
-    for library in LIBRARIES:
-        try:
-            found[library] = version(library)
-        except PackageNotFoundError:  # pragma: no cover  (a copy without its metadata)
-            found[library] = "unknown"
-    return found
-
-
-def _is_dict(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
 def _of_type(value: Any, kind: type, name: str) -> Any:
-    if type(value) is not kind or is_deep(value, MAX_DEPTH + 1):
-        raise unfit(name, f"{value!r:.60}", f"a {kind.__name__} that is not nested too deeply")
-    return value
-
-
-def _strings(value: Any, name: str) -> list[str] | None:
-    if value is None:
-        return None
-    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
-        raise unfit(name, f"{value!r:.60}", "strings")
-    return value
-
-
-def _texts(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(part, str) for part in value.values()):
-        raise unfit("versions", f"{value!r:.60}", "strings by library")
+    if type(value) is not kind:
+        raise unfit(name, show(value), f"a {kind.__name__}")
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,22 +25,11 @@ from bagwise.estimators.regressors import (
     RBFNetworkRegressor,
     ShrinkageRegressor,
 )
-from bagwise.estimators.saving.fields import (
-    Either,
-    Field,
-    Flag,
-    Maybe,
-    Names,
-    Number,
-    Reader,
-    Whole,
-    Word,
-    Writer,
-    unfit,
-)
-from bagwise.estimators.saving.records import KERNEL, REAL, Record
-from bagwise.estimators.saving.values import ClassWeights, Labels, Landmarks, Seed, TrainingBags
+from bagwise.estimators.saving.codec import decode, decode_fields, encode, encode_fields
+from bagwise.estimators.saving.kinds import Labels
+from bagwise.estimators.saving.parts import Reader, Writer, unfit
 from bagwise.exceptions import BagwiseError, SavedModelError
+from bagwise.features.kernels import Kernel
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures
 from bagwise.features.scaling import Scaling
 from bagwise.heads.linear import LinearHead
@@ -47,68 +37,54 @@ from bagwise.heads.posterior import PosteriorHead
 from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.inference.diagnostics import Diagnostics
 from bagwise.inference.effects import FixedEffects
-from bagwise.inference.priors import Priors
-from bagwise.inference.settings import NUTS
 
-# The estimators that can be saved, and the heads that each may have.
-HEADS: dict[type[BagEstimator], tuple[type, ...]] = {
-    RBFNetworkRegressor: (LinearHead,),
-    BayesianLinearRegressor: (LinearHead,),
-    FrequentistShrinkageRegressor: (LinearHead,),
-    ShrinkageRegressor: (ShrinkageHead,),
-    BDRRegressor: (PosteriorHead,),
-    MeanEmbeddingRidge: (SecondLevel, LandmarkRidgeHead),
-    BayesianLogisticClassifier: (PosteriorHead,),
-    ShrinkageClassifier: (ShrinkageHead,),
-    BDRClassifier: (PosteriorHead,),
+# The estimators that can be saved, and the head of each.
+HEADS: dict[type[BagEstimator], type] = {
+    RBFNetworkRegressor: LinearHead,
+    BayesianLinearRegressor: LinearHead,
+    FrequentistShrinkageRegressor: LinearHead,
+    ShrinkageRegressor: ShrinkageHead,
+    BDRRegressor: PosteriorHead,
+    MeanEmbeddingRidge: LandmarkRidgeHead,  # or, without landmarks, SecondLevel
+    BayesianLogisticClassifier: PosteriorHead,
+    ShrinkageClassifier: ShrinkageHead,
+    BDRClassifier: PosteriorHead,
 }
 ESTIMATORS = {cls.__name__: cls for cls in HEADS}
 
-NUMBER_OR_WORD = Either(Word(), Number())
 
-# What each parameter may be, whatever the estimator.
-PARAMETERS: dict[str, Field] = {
-    "bandwidth_scale": NUMBER_OR_WORD,
-    "class_weight": Maybe(Either(Word(), ClassWeights())),
-    "covariance_floor": Number(),
-    "function_landmarks": Maybe(Landmarks()),
-    "inference": Either(Word(), Record(NUTS)),
-    "kernel": Either(Word(), KERNEL),
-    "landmarks": Either(Word(), Landmarks()),
-    "n_landmarks": Maybe(Whole()),
-    "penalty": NUMBER_OR_WORD,
-    "prior": Word(),
-    "prior_scale": NUMBER_OR_WORD,
-    "priors": Maybe(Record(Priors)),
-    "random_state": Seed(),
-    "second_level": Word(),
-    "second_scale": Number(),
-    "standardize": Flag(),
-    "weight_var": NUMBER_OR_WORD,
-}
+@dataclass(frozen=True)
+class Columns:
+    """Numbers and names of the columns that a model was fitted to."""
+
+    n_features: int
+    feature_names: tuple[str, ...] | None
+    n_covariates: int
+    covariate_names: tuple[str, ...] | None
 
 
-def take_apart(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the JSON and the tensors of a fitted estimator."""
-    cls = _check_saveable(model)
-    writer, given = Writer(), model.get_params(deep=False)
-    params = {
-        name: PARAMETERS[name].encode(value, f"parameters.{name}", writer)
-        for name, value in given.items()
-    }
+def take_apart(model: Any) -> tuple[dict[str, Any], Writer]:
+    """Return the JSON of a fitted estimator, and its tensors and notes."""
+    cls, writer = type(model), Writer()
+    if cls not in HEADS:
+        raise _not_ours(model)
+    if not hasattr(model, "head_"):
+        raise SavedModelError.because(
+            f"this {cls.__name__} is not fitted", "a fitted model", "Call fit before saving."
+        )
     names, n_covariates = model._covariates
-    columns = {
-        "n_features": int(model.n_features_in_),
-        "feature_names": None if model._feature_names is None else list(model._feature_names),
-        "n_covariates": int(n_covariates),
-        "covariate_names": None if names is None else list(names),
+    columns = Columns(model.n_features_in_, model._feature_names, n_covariates, names)
+    kinds = _learnt(cls, isinstance(model.head_, SecondLevel))
+    tree = {
+        "class": cls.__name__,
+        "parameters": encode_fields(model, "parameters", writer),
+        "columns": encode_fields(columns, "columns", writer),
+        "learnt": {
+            name: encode(getattr(model, f"{name}_"), kind, name, writer)
+            for name, kind in kinds.items()
+        },
     }
-    learnt = {
-        name: field.encode(getattr(model, f"{name}_"), name, writer)
-        for name, field in _learnt_fields(cls, isinstance(model.head_, SecondLevel)).items()
-    }
-    tree = {"class": cls.__name__, "parameters": params, "columns": columns, "learnt": learnt}
-    return tree, writer.tensors
+    return tree, writer
 
 
 def put_together(tree: Any, tensors: Mapping[str, np.ndarray]) -> BagEstimator:
@@ -127,21 +103,16 @@ def put_together(tree: Any, tensors: Mapping[str, np.ndarray]) -> BagEstimator:
 
 def _put_together(tree: Any, reader: Reader) -> BagEstimator:
     cls, params, columns, learnt = parts_of(tree)
-    model = cls(
-        **{
-            name: PARAMETERS[name].decode(value, f"parameters.{name}", reader)
-            for name, value in params.items()
-        }
-    )
-    names = _columns(columns, reader)
+    model = cls(**decode_fields(cls, params, "parameters", reader))
+    names = read_columns(columns, reader)
     head = learnt.get("head")
     exact = isinstance(head, dict) and head.get("class") == SecondLevel.__name__
-    fields = _learnt_fields(cls, exact and cls is MeanEmbeddingRidge)
-    if learnt.keys() != fields.keys():
-        raise unfit("learnt", f"{sorted(learnt)!r:.200}", ", ".join(fields))
-    values = {name: field.decode(learnt[name], name, reader) for name, field in fields.items()}
+    kinds = _learnt(cls, exact and cls is MeanEmbeddingRidge)
+    if learnt.keys() != kinds.keys():
+        raise unfit("learnt", f"{sorted(learnt)!r:.200}", ", ".join(kinds))
+    values = {name: decode(learnt[name], kind, name, reader) for name, kind in kinds.items()}
     reader.finish()
-    _check_agreement(cls, values)
+    _check_agreement(cls, values, names)
     for name, value in values.items():
         setattr(model, f"{name}_", value)
     return _complete(model, names)
@@ -157,71 +128,58 @@ def parts_of(tree: Any) -> tuple[type[BagEstimator], dict[str, Any], dict[str, A
     cls = ESTIMATORS.get(name) if isinstance(name, str) else None
     if cls is None:
         raise unfit("class", f"{name!r:.60}", f"one of {', '.join(ESTIMATORS)}")
-    params, known = tree["parameters"], cls._get_param_names()
-    if params.keys() != set(known):
-        raise unfit("parameters", f"{sorted(params)!r:.200}", ", ".join(known))
-    return cls, params, tree["columns"], tree["learnt"]
+    return cls, tree["parameters"], tree["columns"], tree["learnt"]
 
 
-def _learnt_fields(cls: type[BagEstimator], exact: bool) -> dict[str, Field]:
-    """Return the fields of an estimator, in an order in which dimensions are known before use."""
-    fields: dict[str, Field] = {"label_center": REAL, "label_scale": REAL}
-    fields["effects"] = Record(FixedEffects)
-    if exact:
-        fields |= {"kernel": KERNEL, "scaling": Record(Scaling), "bags": TrainingBags()}
-    else:
-        fields["features"] = Record(LandmarkFeatures, FourierFeatures)
-    if cls is MeanEmbeddingRidge:
-        fields["head"] = Record(SecondLevel if exact else LandmarkRidgeHead)
-    else:
-        fields["head"] = Record(*HEADS[cls])
-    if issubclass(cls, BagClassifier):
-        fields["classes"] = Labels("classes")
-    if issubclass(cls, PosteriorModel):
-        fields["diagnostics"] = Maybe(Record(Diagnostics))
-    return fields
-
-
-def _columns(columns: dict[str, Any], reader: Reader) -> dict[str, Any]:
-    """Return names and numbers of features and covariates."""
-    expected = {"n_features", "feature_names", "n_covariates", "covariate_names"}
-    if columns.keys() != expected:
-        raise unfit("columns", f"{sorted(columns)!r:.200}", ", ".join(sorted(expected)))
-    found: dict[str, Any] = {}
+def read_columns(data: Any, reader: Reader) -> Columns:
+    """Return the columns of a model from JSON, if there are as many names as columns."""
+    found = Columns(**decode_fields(Columns, data, "columns", reader))
     for what, dimension in (("feature", "columns"), ("covariate", "covariates")):
-        count = Whole(0).decode(columns[f"n_{what}s"], f"columns.n_{what}s", reader)
-        reader.bind(dimension, count, f"columns.n_{what}s")
-        path = f"columns.{what}_names"
-        names = Maybe(Names(dimension)).decode(columns[f"{what}_names"], path, reader)
-        found |= {f"n_{what}s": count, f"{what}_names": names}
+        count, names = getattr(found, f"n_{what}s"), getattr(found, f"{what}_names")
+        reader.bind(dimension, count, f"n_{what}s")
+        reader.bind(dimension, count if names is None else len(names), f"{what}_names")
     return found
 
 
-def _check_agreement(cls: type[BagEstimator], values: dict[str, Any]) -> None:
+def _learnt(cls: type[BagEstimator], exact: bool) -> dict[str, Any]:
+    """Return what an estimator learns and its kinds, so that dimensions are known before use."""
+    kinds: dict[str, Any] = {"label_center": float, "label_scale": float, "effects": FixedEffects}
+    if exact:
+        kinds |= {"kernel": Kernel, "scaling": Scaling, "bags": Bags, "head": SecondLevel}
+    else:
+        kinds |= {"features": LandmarkFeatures | FourierFeatures, "head": HEADS[cls]}
+    if issubclass(cls, BagClassifier):
+        kinds["classes"] = Labels("classes")
+    if issubclass(cls, PosteriorModel):
+        kinds["diagnostics"] = Diagnostics | None
+    return kinds
+
+
+def _check_agreement(cls: type[BagEstimator], values: dict[str, Any], names: Columns) -> None:
     """Check what concerns several parts of a model at once."""
     head = values["head"]
     start = head.start if isinstance(head, PosteriorHead) else head
-    if isinstance(start, ShrinkageHead):
-        expected = cls.likelihood
-        if type(start.likelihood) is not type(expected):
-            raise unfit("head.likelihood", start.likelihood.name, expected.name)
+    if isinstance(start, ShrinkageHead) and type(start.likelihood) is not type(cls.likelihood):
+        raise unfit("head.likelihood", start.likelihood.name, cls.likelihood.name)
     if isinstance(head, PosteriorHead):
         if (head.draws.trajectories is None) != (values["diagnostics"] is None):
             raise unfit("diagnostics", "not that of the draws", "one if NUTS made the draws")
     if "classes" in values and len(values["classes"]) != 2:
         raise unfit("classes", f"{len(values['classes'])} in number", "two")
+    if "bags" in values:
+        of_bags = values["bags"].feature_names, values["bags"].covariate_names
+        if of_bags != (names.feature_names, names.covariate_names):
+            raise unfit("bags", "of columns of other names", "those of the model")
 
 
-def _complete(model: Any, names: dict[str, Any]) -> BagEstimator:
+def _complete(model: Any, names: Columns) -> BagEstimator:
     """Set what follows from the rest, as `fit` does."""
-    model.n_features_in_ = names["n_features"]
-    model._feature_names = names["feature_names"]
-    model._covariates = (names["covariate_names"], names["n_covariates"])
-    if names["feature_names"] is not None:
-        model.feature_names_in_ = np.array(names["feature_names"], dtype=object)
+    model.n_features_in_ = names.n_features
+    model._feature_names = names.feature_names
+    model._covariates = (names.covariate_names, names.n_covariates)
+    if names.feature_names is not None:
+        model.feature_names_in_ = np.array(names.feature_names, dtype=object)
     if isinstance(model.head_, SecondLevel):
-        labels = {name: names[name] for name in ("feature_names", "covariate_names")}
-        model.bags_ = Bags(**model.bags_, **labels)
         model.bandwidth_ = model.kernel_.bandwidth
     elif isinstance(model.features_, LandmarkFeatures):
         scaling = model.features_.scaling
@@ -230,17 +188,6 @@ def _complete(model: Any, names: dict[str, Any]) -> BagEstimator:
     if isinstance(model, PosteriorModel):
         model.draws_ = model._draws()
     return model
-
-
-def _check_saveable(model: Any) -> type[BagEstimator]:
-    cls = type(model)
-    if cls not in HEADS:
-        raise _not_ours(model)
-    if not hasattr(model, "head_"):
-        raise SavedModelError.because(
-            f"this {cls.__name__} is not fitted", "a fitted model", "Call fit before saving."
-        )
-    return cls
 
 
 def _not_ours(model: Any) -> SavedModelError:

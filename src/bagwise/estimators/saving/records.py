@@ -1,30 +1,22 @@
-"""Records: the classes that a saved model is made of, and the fields of each.
+"""Records: the classes that a saved model is made of; their annotations say what is in each.
 
 The list is closed. A name in a file picks one of these classes or is an error: nothing is imported
-by name, and nothing is called but the constructors below, with values of the types below.
+by name, and nothing is called but their constructors, with values of the annotated types.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from types import NoneType
+from typing import Any, ClassVar, get_origin, get_type_hints
 
+from sklearn.base import BaseEstimator
+
+from bagwise.bags.bags import Bags
 from bagwise.embedding.model import EmbeddingModel
 from bagwise.estimators.mean_embedding import LandmarkRidgeHead, SecondLevel
-from bagwise.estimators.saving.fields import (
-    Array,
-    Field,
-    Flag,
-    Maybe,
-    Names,
-    Number,
-    Reader,
-    Table,
-    Whole,
-    Writer,
-    unfit,
-    unsaveable,
-)
+from bagwise.estimators.saving.kinds import ClassWeights, Labels, Landmarks, Seed
+from bagwise.estimators.saving.parts import Reader, unfit
 from bagwise.features.kernels import RBF, Additive, Linear, Matern
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures
 from bagwise.features.scaling import Scaling
@@ -40,227 +32,96 @@ from bagwise.inference.priors import Priors, ScalePriors
 from bagwise.inference.settings import NUTS
 from bagwise.likelihoods import Gaussian, Logistic, Probit
 
-# Records within records: the deepest of ours has 4, and additive kernels may be within each other.
-MAX_NESTING = 10
+# What a model may hold, or have as a parameter; an estimator among them with its parameters only.
+CLASSES: dict[str, type] = {
+    cls.__name__: cls
+    for cls in (
+        *(RBF, Matern, Linear, Additive),
+        *(Scaling, LandmarkFeatures, FourierFeatures, Bags),
+        *(FixedEffects, WeightPosterior, EmbeddingModel, Mode, Draws, Trajectories, ScalePriors),
+        *(LinearHead, ShrinkageHead, PosteriorHead, SecondLevel, LandmarkRidgeHead),
+        *(Gaussian, Probit, Logistic),
+        *(Priors, NUTS, Diagnostics),
+    )
+}
+
+# Names of dimensions in annotations, and what they are in a file, where each has one size. The
+# second table is of classes in which a letter means something else; letters in neither are checked
+# within their class.
+DIMENSIONS = {
+    "p": "columns",
+    "n_features": "columns",
+    "n_covariates": "covariates",
+    "n": "bags",
+    "n_bags": "bags",
+    "n_points": "points",
+    "d": "features",
+    "s": "functionals",
+    "q": "weights",
+    "c": "directions",
+    "r": "effects",
+}
+CHAINS = {"c": "chains", "s": "draws"}
+OTHER_DIMENSIONS = {
+    FixedEffects: {"c": "covariates"},
+    Draws: CHAINS,
+    Trajectories: CHAINS,
+    LandmarkRidgeHead: {"q": "coordinates"},
+}
+
+# Parameters whose annotation is Any.
+OPEN: dict[str, Any] = {
+    "class_weight": (ClassWeights(), str, NoneType),
+    "function_landmarks": (Landmarks(), NoneType),
+    "landmarks": (Landmarks(), str),
+    "random_state": Seed(),
+}
 
 
-class Record:
-    """An object of one of some classes: {"class": its name, field: ...}."""
+@cache
+def fields_of(cls: Any) -> dict[str, Any]:
+    """Return the fields of a class, or the parameters of an estimator, with their annotations.
 
-    def __init__(self, *classes: type) -> None:
-        self.classes = {cls.__name__: cls for cls in classes}
-
-    def owns(self, data: Any) -> bool:
-        """Whether it is such an object, or stands for one."""
-        if isinstance(data, dict):
-            return isinstance(data.get("class"), str)
-        return type(data) in self.classes.values()
-
-    def encode(self, value: Any, path: str, writer: Writer) -> dict[str, Any]:
-        """Return the fields' JSON."""
-        if type(value) not in self.classes.values() or path.count(".") > MAX_NESTING:
-            kinds = ", ".join(self.classes)
-            raise unsaveable(path, value, f"one of {kinds}, not a class derived from them")
-        fields = RECORDS[type(value)]
-        parts = {
-            name: field.encode(getattr(value, name), f"{path}.{name}", writer)
-            for name, field in fields.items()
-        }
-        return {"class": type(value).__name__} | parts
-
-    def decode(self, data: Any, path: str, reader: Reader) -> Any:
-        """Return the object, if every field is right."""
-        if path.count(".") > MAX_NESTING:
-            raise unfit(path[:80], "nested too deeply", f"at most {MAX_NESTING} levels")
-        name = data.get("class") if isinstance(data, dict) else None
-        cls = self.classes.get(name) if isinstance(name, str) else None
-        if cls is None:
-            kinds = ", ".join(self.classes)
-            raise unfit(path, f"of class {name!r:.60}", f"one of {kinds}")
-        fields = RECORDS[cls]
-        if data.keys() != fields.keys() | {"class"}:
-            raise unfit(path, f"a {name} with other fields", f"{', '.join(fields) or 'none'}")
-        parts = {
-            name: field.decode(data[name], f"{path}.{name}", reader)
-            for name, field in fields.items()
-        }
-        made = cls(**parts)
-        _bind(made, path, reader)
-        return made
+    Examples
+    --------
+    >>> fields_of(Matern)
+    {'bandwidth': float | None, 'smoothness': <class 'float'>}
+    """
+    if issubclass(cls, BaseEstimator):
+        hints = get_type_hints(cls.__init__)
+        found = {name: hints.get(name, Any) for name in cls._get_param_names()}
+        return {name: OPEN.get(name, Any) if x is Any else x for name, x in found.items()}
+    found = {
+        name: hint
+        for name, hint in get_type_hints(cls).items()
+        if ClassVar not in (hint, get_origin(hint))
+    }
+    return found | {"ids": Labels("bags", as_text=True)} if cls is Bags else found
 
 
-def _bind(made: Any, path: str, reader: Reader) -> None:
-    """Check the dimensions that are not those of a single array."""
-    if isinstance(made, LandmarkFeatures):
+def dimension(owner: type, name: str) -> str:
+    """Return what a dimension in an annotation of a class is in a file.
+
+    Examples
+    --------
+    >>> dimension(Draws, "q"), dimension(Draws, "s"), dimension(Mode, "k")
+    ('weights', 'draws', 'k of Mode')
+    """
+    known = DIMENSIONS | OTHER_DIMENSIONS.get(owner, {})
+    return known.get(name, f"{name} of {owner.__name__}")
+
+
+def check(made: Any, path: str, reader: Reader) -> None:
+    """Check what concerns several fields of an object at once, other than shapes."""
+    if isinstance(made, LandmarkFeatures | FourierFeatures):
+        z = getattr(made, "function_landmarks", None)
         reader.bind("features", made.n_outputs, path)
-        z = made.landmarks if made.function_landmarks is None else made.function_landmarks
-        reader.bind("functionals", len(z), path)
-    elif isinstance(made, FourierFeatures):
-        reader.bind("features", made.n_outputs, path)
-        reader.bind("functionals", made.n_outputs, path)
+        reader.bind("functionals", made.n_outputs if z is None else len(z), path)
+    elif isinstance(made, ScalePriors):
+        reader.bind(dimension(ScalePriors, "k"), len(made.names), path)
     elif isinstance(made, PosteriorHead):
         if tuple(made.draws.scales) != made.priors.names or "weight_var" not in made.priors.names:
             raise unfit(path, "of other scales than its priors", "the same, weight_var included")
     elif isinstance(made, Diagnostics):
         if not made.rhat or not made.rhat.keys() == made.ess_bulk.keys() == made.ess_tail.keys():
             raise unfit(path, "of other parameters in each table", "the same, and at least one")
-
-
-@dataclass(frozen=True)
-class Later:
-    """The kernels, which may be within each other."""
-
-    def owns(self, data: Any) -> bool:
-        """As of the kernels."""
-        return KERNEL.owns(data)
-
-    def encode(self, value: Any, path: str, writer: Writer) -> Any:
-        """As of the kernels."""
-        return KERNEL.encode(value, path, writer)
-
-    def decode(self, data: Any, path: str, reader: Reader) -> Any:
-        """As of the kernels."""
-        return KERNEL.decode(data, path, reader)
-
-
-REAL = Number(real=True)
-KERNEL = Record(RBF, Matern, Linear, Additive)
-BANDWIDTH = Maybe(Number())
-MODEL = Record(EmbeddingModel)
-CHAINS = ("chains", "draws")
-
-# Fields in the order in which they are read: what names a dimension first decides its size.
-RECORDS: dict[type, dict[str, Field]] = {
-    RBF: {"bandwidth": BANDWIDTH},
-    Matern: {"bandwidth": BANDWIDTH, "smoothness": Number()},
-    Linear: {"bandwidth": BANDWIDTH},
-    Additive: {"bandwidth": BANDWIDTH, "base": Later()},
-    Scaling: {name: Array(("columns",)) for name in ("center", "scale", "reach")},
-    LandmarkFeatures: {
-        "kernel": KERNEL,
-        "scaling": Record(Scaling),
-        "landmarks": Array(("features", "columns")),
-        "function_landmarks": Maybe(Array(("functionals", "columns"))),
-    },
-    FourierFeatures: {
-        "scaling": Record(Scaling),
-        "frequencies": Array(("frequencies", "columns")),
-    },
-    FixedEffects: {
-        "center": Array(("covariates",)),
-        "scale": Array(("covariates",)),
-        "mixing": Array(("covariates+1", "effects")),
-    },
-    WeightPosterior: {
-        "factor": Array(("features", "features")),
-        "effects_factor": Array(("effects", "effects")),
-        "adjustment": Array(("effects", "features")),
-    },
-    EmbeddingModel: {
-        "prior_mean": Array(("features",)),
-        "projection": Array(("features", "directions")),
-        "landmark_map": Array(("features", "directions")),
-        "spectrum": Array(("directions",)),
-        "function_map": Array(("directions", "weights")),
-        "unseen": Maybe(Array(("weights", "weights"))),
-        "weight_map": Array(("functionals", "weights")),
-        "shrinks": Flag(),
-    },
-    LinearHead: {
-        "model": MODEL,
-        "prior_scale": REAL,
-        "beta": Array(("features",)),
-        "center": Array(("features",)),
-        "gamma": Array(("effects",)),
-        "noise_var": REAL,
-        "penalty": REAL,
-        "loss": REAL,
-        "posterior": Maybe(Record(WeightPosterior)),
-    },
-    Mode: {
-        "theta": Array(("parameters",)),
-        "weight_var": REAL,
-        "value": REAL,
-        "loss": REAL,
-        "gradient_norm": REAL,
-        "n_steps": Whole(0),
-        "shortfall": REAL,
-    },
-    Gaussian: {},
-    Probit: {},
-    Logistic: {},
-    ShrinkageHead: {
-        "model": MODEL,
-        "w": Array(("weights",)),
-        "gamma": Array(("effects",)),
-        "noise_var": REAL,
-        "prior_scale": REAL,
-        "length": Maybe(REAL),
-        "mode": Record(Mode),
-        "loss": REAL,
-        "likelihood": Record(Gaussian, Probit, Logistic),
-    },
-    Trajectories: {
-        "diverging": Array(CHAINS, ("bool",)),
-        "n_steps": Array(CHAINS, ("int64", "int32")),
-        "energy": Array(CHAINS),
-        "step_size": Array(("chains",)),
-    },
-    Draws: {
-        "w": Array((*CHAINS, "weights")),
-        "gamma": Array((*CHAINS, "effects")),
-        "scales": Table(Array(CHAINS)),
-        "trajectories": Maybe(Record(Trajectories)),
-    },
-    ScalePriors: {
-        "names": Names("scales"),
-        "power": Array(("scales",)),
-        "scale": Array(("scales",)),
-        "effect_sd": REAL,
-    },
-    PosteriorHead: {
-        "start": Record(ShrinkageHead),
-        "draws": Record(Draws),
-        "priors": Record(ScalePriors),
-        "loss": REAL,
-    },
-    SecondLevel: {
-        "var": Maybe(REAL),
-        "norms": Array(("bags",)),
-        "average": Array(("bags",)),
-        "dual": Array(("bags",)),
-        "gamma": Array(("effects",)),
-        "penalty": REAL,
-        "noise": REAL,
-    },
-    LandmarkRidgeHead: {
-        "model": MODEL,
-        "weight_map": Array(("features", "coordinates")),
-        "train": Array(("bags", "coordinates")),
-        "second": Record(SecondLevel),
-    },
-    Priors: {
-        "noise": Number(),
-        "weights": Maybe(Number()),
-        "prior_scale": Maybe(Number()),
-        "intercept": Number(),
-    },
-    NUTS: {
-        "chains": Whole(1),
-        "draws": Whole(1),
-        "warmup": Whole(0),
-        "target_accept": REAL,
-        "n_jobs": Maybe(Whole(1)),
-        "progress": Flag(),
-    },
-    Diagnostics: {
-        "rhat": Table(REAL),
-        "ess_bulk": Table(REAL),
-        "ess_tail": Table(REAL),
-        "n_chains": Whole(1),
-        "n_draws": Whole(1),
-        "n_divergent": Whole(0),
-        "n_deep": Whole(0),
-        "steps_per_draw": REAL,
-    },
-}

@@ -57,8 +57,8 @@ def save(
 
 def to_bytes(model: Any, *, schema: Any = None, summary: Any = None) -> bytes:
     """Return what :func:`save` writes to a file."""
-    tree, tensors = take_apart(model)
-    return pack(describe(model, tree, schema, summary), tensors)
+    tree, writer = take_apart(model)
+    return pack(describe(model, tree, writer.notes, schema, summary), writer.tensors)
 
 
 def load(path: Any) -> Any:

@@ -1,0 +1,161 @@
+"""Codec: values become JSON and tensors, and come back, as the annotations of their classes say.
+
+    float, int, bool, str, None, X | Y     numbers bit for bit; what JSON has no number for is
+                                           {"float": "inf"}
+    Float64[np.ndarray, "n d"]             {"array": "C"} and a tensor, whose dimensions have names
+    tuple[str, ...], dict[str, X]          list and object
+    a class of records.CLASSES             {"class": its name, field: ...}
+
+Nothing is made of what a file holds before its type, dtype and shape were checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+
+import numpy as np
+from jaxtyping import AbstractArray
+
+from bagwise.estimators.saving import records
+from bagwise.estimators.saving.parts import (
+    PLAIN,
+    Kind,
+    Reader,
+    Writer,
+    decode_plain,
+    encode_plain,
+    show,
+    unfit,
+    unsaveable,
+)
+from bagwise.exceptions import SavedModelError
+
+# Objects within objects: the deepest of ours has 4, and additive kernels may be within each other.
+MAX_NESTING = 10
+
+# Of the dtypes that an annotation allows, those that models have.
+DTYPES = ("float64", "float32", "int64", "int32", "bool")
+
+
+def encode(value: Any, kind: Any, path: str, writer: Writer) -> Any:
+    """Return JSON of a value that is what its annotation says; arrays go to the writer."""
+    if isinstance(kind, Kind):
+        return kind.encode(value, path, writer)
+    if options := _options(kind):
+        return _first(options, lambda option: encode(value, option, path, writer))
+    if kind in PLAIN:
+        return encode_plain(value, kind, path)
+    if _is_array(kind):
+        same = isinstance(value, np.ndarray) and value.ndim == len(kind.dims)
+        if not same or str(value.dtype) not in _dtypes(kind):
+            raise unsaveable(path, show(value), f"an array of {kind.dim_str}")
+        return writer.put(path, value)
+    if get_origin(kind) is tuple and isinstance(value, tuple | list):
+        return [encode(part, str, path, writer) for part in value]
+    if get_origin(kind) is dict and isinstance(value, dict):
+        item = get_args(kind)[1]
+        return {
+            encode(key, str, path, writer): encode(part, item, f"{path}.{key}", writer)
+            for key, part in value.items()
+        }
+    known = _classes(kind)
+    if type(value) not in known.values() or path.count(".") > MAX_NESTING:
+        names = ", ".join(known) or str(kind)
+        raise unsaveable(path, show(value), f"one of {names}, not a class derived from them")
+    return {"class": type(value).__name__} | encode_fields(value, path, writer)
+
+
+def encode_fields(value: Any, path: str, writer: Writer) -> dict[str, Any]:
+    """Return JSON of the fields of an object, or of the parameters of an estimator."""
+    cls: Any = type(value)
+    return {
+        name: encode(getattr(value, name), kind, f"{path}.{name}", writer)
+        for name, kind in records.fields_of(cls).items()
+    }
+
+
+def decode(data: Any, kind: Any, path: str, reader: Reader, owner: type = object) -> Any:
+    """Return the value of JSON, if it is what its annotation, in the class ``owner``, says."""
+    if isinstance(kind, Kind):
+        return kind.decode(data, path, reader)
+    if options := _options(kind):
+        return _first(options, lambda option: decode(data, option, path, reader, owner))
+    if kind in PLAIN:
+        return decode_plain(data, kind, path)
+    if _is_array(kind):
+        array = reader.take(data, path, _dtypes(kind), len(kind.dims))
+        for name, size in zip(kind.dim_str.split(), array.shape, strict=True):
+            base, _, more = name.partition("+")
+            reader.bind(records.dimension(owner, base), size - int(more or 0), path)
+        return array
+    if get_origin(kind) is tuple:
+        words = isinstance(data, list) and all(isinstance(part, str) for part in data)
+        if not words or len(set(data)) != len(data):
+            raise unfit(path, show(data), "strings, no two the same")
+        return tuple(data)
+    if get_origin(kind) is dict:
+        if not isinstance(data, dict):
+            raise unfit(path, show(data), "a table")
+        item = get_args(kind)[1]
+        return {key: decode(x, item, f"{path}.{key}", reader, owner) for key, x in data.items()}
+    return _decode_object(data, _classes(kind), path, reader)
+
+
+def _decode_object(data: Any, known: dict[str, type], path: str, reader: Reader) -> Any:
+    if path.count(".") > MAX_NESTING:
+        raise unfit(path[:80], "nested too deeply", f"at most {MAX_NESTING} levels")
+    name = data.get("class") if isinstance(data, dict) else None
+    cls = known.get(name) if isinstance(name, str) else None
+    if cls is None:
+        raise unfit(path, f"of class {show(name)}", f"one of {', '.join(known)}")
+    parts = {key: part for key, part in data.items() if key != "class"}
+    made = cls(**decode_fields(cls, parts, path, reader))
+    records.check(made, path, reader)
+    return made
+
+
+def decode_fields(cls: type, data: Any, path: str, reader: Reader) -> dict[str, Any]:
+    """Return the fields of an object, or the parameters of an estimator, from JSON."""
+    kinds = records.fields_of(cls)
+    if not isinstance(data, dict) or data.keys() != kinds.keys():
+        found = sorted(data) if isinstance(data, dict) else data
+        raise unfit(path, f"{found!r:.200}", ", ".join(kinds) or "no fields")
+    return {
+        name: decode(data[name], kind, f"{path}.{name}", reader, cls)
+        for name, kind in kinds.items()
+    }
+
+
+def _options(kind: Any) -> tuple[Any, ...]:
+    """Return what a union may be; none if it is no union."""
+    if kind is Any:
+        return (object, bool, float, str, NoneType)
+    if isinstance(kind, tuple):
+        return kind
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
+
+
+def _first(options: tuple[Any, ...], attempt: Callable[[Any], Any]) -> Any:
+    """Return what the first option makes of a value; raise the first error if none takes it."""
+    errors = []
+    for option in options:
+        try:
+            return attempt(option)
+        except SavedModelError as error:
+            errors.append(error)
+    raise errors[0]
+
+
+def _is_array(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, AbstractArray)
+
+
+def _dtypes(kind: Any) -> tuple[str, ...]:
+    return tuple(name for name in DTYPES if name in kind.dtypes)
+
+
+def _classes(kind: Any) -> dict[str, type]:
+    """Return the known classes that are, or are derived from, the one of an annotation."""
+    return {name: cls for name, cls in records.CLASSES.items() if kind in cls.__mro__}

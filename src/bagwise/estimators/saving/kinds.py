@@ -1,0 +1,185 @@
+"""Kinds: values that no annotation describes, such as labels, seeds and given landmarks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bagwise.bags.grouping import CountedIds
+from bagwise.estimators.saving.parts import (
+    Kind,
+    Reader,
+    Writer,
+    decode_plain,
+    encode_plain,
+    show,
+    unfit,
+    unsaveable,
+)
+
+# dtypes of labels; of strings the dtype is written as "str" and their length.
+NUMBERS = tuple(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))
+NUMBERS += ("float16", "float32", "float64")
+TIME = re.compile(r"(datetime64|timedelta64)\[(Y|M|W|D|h|m|s|ms|us|ns)\]")
+COUNTED = "counted"  # ids that nobody gave
+TEXT = re.compile(r"str(\d{1,5})")
+
+# Bits of a seed: SeedSequence gives 128.
+MAX_SEED_BITS = 512
+
+GENERATORS = (
+    np.random.Generator,
+    np.random.RandomState,
+    np.random.BitGenerator,
+    np.random.SeedSequence,
+)
+
+
+def _encode_label(label: Any, path: str) -> Any:
+    label = label.item() if isinstance(label, np.generic) else label
+    if type(label) not in (bool, int, float, str) or label != label:
+        expected = "a label that is a string, a number or a truth value"
+        raise unsaveable(path, show(label), expected)
+    return encode_plain(label, float, path) if type(label) is float else label
+
+
+def _decode_label(data: Any, path: str) -> Any:
+    return data if isinstance(data, bool | str) else decode_plain(data, float, path)
+
+
+@dataclass(frozen=True)
+class Labels(Kind):
+    """Labels, no two the same, with their dtype.
+
+    ``dimension`` names how many there are; ``as_text``: labels of kinds that JSON does not have
+    become strings, in place of an error.
+    """
+
+    dimension: str
+    as_text: bool = False
+
+    def encode(self, value: Any, path: str, writer: Writer) -> dict[str, Any]:
+        """Return the dtype and the labels."""
+        if not isinstance(value, np.ndarray) or value.ndim != 1:
+            raise unsaveable(path, show(value), "an array of labels")
+        if self.as_text and value.dtype.kind not in "biufU":
+            value = _texts(value)
+        dtype, labels = str(value.dtype), value.tolist()
+        if isinstance(value, CountedIds):
+            dtype = COUNTED
+        elif value.dtype.kind == "U":
+            dtype = f"str{max(1, value.dtype.itemsize // 4)}"
+        elif TIME.fullmatch(dtype):
+            labels = value.astype(np.int64).tolist()
+        if _numpy_dtype(dtype) is None:
+            raise unsaveable(path, show(value), "labels: strings, numbers or truth values")
+        return {"dtype": dtype, "labels": [_encode_label(label, path) for label in labels]}
+
+    def decode(self, data: Any, path: str, reader: Reader) -> np.ndarray:
+        """Return the array, if it would be written as it was found."""
+        right = isinstance(data, dict) and data.keys() == {"dtype", "labels"}
+        if not right or not isinstance(data["labels"], list):
+            raise unfit(path, show(data), "labels with their dtype")
+        dtype = _numpy_dtype(data["dtype"])
+        labels = [_decode_label(label, path) for label in data["labels"]]
+        if len(set(labels)) != len(labels):
+            raise unfit(path, show(labels), "labels of which no two are the same")
+        reader.bind(self.dimension, len(labels), path)
+        try:
+            # A hostile width of strings would take some hundred kB for each label, but no more.
+            array = np.array(labels, dtype=dtype)
+        except (ValueError, OverflowError, TypeError):
+            array = np.empty(0)
+        array = array.view(CountedIds) if data["dtype"] == COUNTED else array
+        if dtype is None or Labels(self.dimension).encode(array, path, Writer()) != data:
+            raise unfit(path, f"{labels!r:.60} of dtype {dtype}", "labels that fit their dtype")
+        return array
+
+
+def _numpy_dtype(name: Any) -> str | None:
+    """Return the dtype that a name in a file stands for, if it is one that labels may have."""
+    if not isinstance(name, str):
+        return None
+    if text := TEXT.fullmatch(name):
+        return f"<U{int(text[1])}"
+    if name == COUNTED:
+        return "int64"
+    return name if name in (*NUMBERS, "bool", "object") or TIME.fullmatch(name) else None
+
+
+def _texts(value: np.ndarray) -> np.ndarray:
+    """Return labels as strings, or their positions if that makes some the same."""
+    texts = np.array([str(label) for label in value.tolist()])
+    return texts if len(np.unique(texts)) == len(texts) else np.arange(len(texts))
+
+
+class ClassWeights(Kind):
+    """Weights by class: a list of pairs, as keys of JSON would all be strings."""
+
+    def encode(self, value: Any, path: str, writer: Writer) -> list[Any]:
+        """Return pairs of label and weight."""
+        if not isinstance(value, dict):
+            raise unsaveable(path, show(value), 'None, "balanced" or weights by class')
+        return [[_encode_label(k, path), encode_plain(w, float, path)] for k, w in value.items()]
+
+    def decode(self, data: Any, path: str, reader: Reader) -> dict[Any, Any]:
+        """Return a dict."""
+        pairs = isinstance(data, list) and all(isinstance(x, list) and len(x) == 2 for x in data)
+        if not pairs:
+            raise unfit(path, show(data), "pairs of a class and its weight")
+        return {_decode_label(k, path): decode_plain(w, float, path) for k, w in data}
+
+
+class Seed(Kind):
+    """A seed: None, a whole number or several.
+
+    A generator is not saved, and comes back as None: what it draws next depends on who else drew
+    from it, so a model fitted again after loading could not be the same anyway.
+    """
+
+    def encode(self, value: Any, path: str, writer: Writer) -> Any:
+        """Return null, an int or a list of ints; a generator leaves a note."""
+        if isinstance(value, GENERATORS):
+            writer.notes.append(
+                f"{path.partition('.')[2]} was a {type(value).__name__}, which is not saved; the "
+                "loaded model has None, and draws a new seed if it is fitted again"
+            )
+            return None
+        value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        several = isinstance(value, list | tuple)
+        data = [int(x) if isinstance(x, np.integer) else x for x in value] if several else value
+        if not _is_seed(data):
+            raise unsaveable(path, show(value), "None, whole numbers or a NumPy generator")
+        return data
+
+    def decode(self, data: Any, path: str, reader: Reader) -> Any:
+        """Return None, an int or a list of ints."""
+        if not _is_seed(data):
+            raise unfit(path, show(data), "a whole number, several or null")
+        return data
+
+
+def _is_seed(data: Any) -> bool:
+    parts = data if isinstance(data, list) else [] if data is None else [data]
+    return all(type(part) is int and part.bit_length() <= MAX_SEED_BITS for part in parts)
+
+
+class Landmarks(Kind):
+    """Landmarks as the user gave them, which come back as a NumPy array."""
+
+    def encode(self, value: Any, path: str, writer: Writer) -> Any:
+        """Put the array away."""
+        try:
+            array = np.asarray(value)
+        except ValueError:  # rows of different lengths
+            array = np.empty(0)
+        if array.dtype.kind not in "fiu" or array.ndim != 2:
+            raise unsaveable(path, show(value), "numbers of shape (landmarks, features)")
+        return writer.put(path, array if str(array.dtype) in NUMBERS else array.astype(np.float64))
+
+    def decode(self, data: Any, path: str, reader: Reader) -> np.ndarray:
+        """Return the array."""
+        return reader.take(data, path, NUMBERS, 2)
