@@ -157,6 +157,38 @@ def test_colours_have_contrast_enough(mode):
         assert contrast(colors[mark], colors["ground"]) >= 3.0, mark
 
 
+@pytest.mark.parametrize("classes", [False, True])
+def test_pictures_take_all_their_colours_from_the_style_sheet(bags, classes):
+    y = np.random.default_rng(0).normal(size=120)
+    if classes:
+        labels = np.where(y > 0, "100 $ & $x_$", "東京 \x0b<b>")
+        model = bagwise.ShrinkageClassifier(bandwidth_scale=1.0, n_landmarks=5).fit(bags, labels)
+        predictions = {name: model.predict_dist(bags) for name in "ab"}
+        html = report.of_predictions(predictions, bags, labels).html
+        assert ">100 $ &amp; $x_$</text>" in html
+    else:
+        html = made({"a": y, "b": -y}, 0.5, 1.0, bags, y).html
+    pictures = re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL)
+    assert len(pictures) == 9
+    used = {name for svg in pictures for name in re.findall(r'(?:fill|stroke)="(.*?)"', svg)}
+    known = {f"var(--{name})" for name in re.findall(r"--(\w+): light-dark", STYLE)}
+    assert used <= known | {"none"}
+    assert len(used) > 5
+    styles = set(re.findall(r'class="key (\w+)"', html))
+    assert styles
+    assert all(f".{style}" in STYLE for style in styles)
+
+
+def test_the_dots_of_a_picture_are_where_the_bags_are():
+    bags = Bags.from_list([[[float(i)]] for i in range(6)])
+    y = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 10.0])
+    html = made(y, 0.0, 1.0, bags, y).html
+    (path,) = re.findall(r'd="((?:M[\d.]+ [\d.]+h0){6})"', html)
+    places = np.array(re.findall(r"M([\d.]+) ([\d.]+)h0", path), dtype=float)
+    for axis in places.T:
+        assert abs(np.corrcoef(axis, y)[0, 1]) > 0.9999
+
+
 # ---------------------------------------------------------------- numbers behind the pictures
 
 
