@@ -111,7 +111,7 @@ def spread_by_size(
         ax.plot(places, error, "o", color="black", markersize=4, label="actual error", zorder=3)
         highest = np.fmax(ground, error)
     for place, end, high in zip(places, ground, highest, strict=True):
-        gap = (0, 2 if high == end else 4)  # above the bar, or above the dot
+        gap = (0, 2 if spread.error is None else 4)  # above the bar, or above the dot
         ax.annotate(
             f"{end:.3g}", (place, high), gap, textcoords="offset points", ha="center", fontsize=8
         )

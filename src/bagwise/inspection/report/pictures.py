@@ -311,7 +311,7 @@ def _bars(ax: Axes, edges: np.ndarray, counts: np.ndarray) -> None:
 
 def _count(ax: Axes) -> None:
     ax.set(ylabel="bags")
-    ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=True))
     ax.yaxis.set_major_formatter(lambda count, _: f"{count:,.0f}")
 
 
