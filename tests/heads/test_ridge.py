@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from bagwise.heads.point import LinearHead
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
 

@@ -8,9 +8,17 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from bagwise.exceptions import BagwiseError
-from bagwise.inspection.plots import predicted_against_true, predictions_by_size, reliability
+from bagwise.inspection.plots import (
+    predicted_against_true,
+    predictions_by_size,
+    reliability,
+    spread_by_size,
+)
+from bagwise.likelihoods import Probit
+from bagwise.predictions.classes import ClassPrediction
 from bagwise.predictions.gaussian import Prediction, VarianceParts
 from bagwise.predictions.metrics import Reliability
+from bagwise.predictions.mixture import MixturePrediction
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +47,35 @@ def test_axes_given_are_the_axes_drawn_on():
 def test_means_outside_the_limits_are_drawn_on_the_edge():
     axes = predicted_against_true(_prediction([9.0]), [1.0], limits=(0.0, 2.0))
     np.testing.assert_allclose(axes.collections[0].get_offsets(), [[1.0, 2.0]])
+
+
+def test_points_are_coloured_by_three_groups_of_sizes_on_request():
+    sizes = [1, 1, 2, 5, 9, 30]
+    axes = predicted_against_true(_prediction(np.arange(6.0)), np.arange(6.0), sizes=sizes)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
+        "N = 1",
+        "N = 2–8",
+        "N = 9+",
+    ]
+    assert [len(dots.get_offsets()) for dots in axes.collections] == [2, 2, 2]
+    assert len({tuple(dots.get_facecolor()[0]) for dots in axes.collections}) == 3
+
+
+def test_labels_that_are_all_equal_are_drawn():
+    low, high = predicted_against_true(_prediction([3.0, 3.0]), [3.0, 3.0]).get_xlim()
+    assert low < 3.0 < high
+
+
+def test_actual_errors_are_drawn_where_bags_are_many_enough():
+    sizes, y = np.repeat([1, 9], [6, 4]), np.r_[np.full(6, 3.0), np.full(4, 5.0)]
+    for scale, height in (("sd", 3.0), ("variance", 9.0)):
+        axes = spread_by_size(_prediction(np.zeros(10)), y, sizes=sizes, scale=scale)
+        (dots,) = axes.lines
+        np.testing.assert_allclose(dots.get_ydata(), [height, np.nan])
+        assert axes.get_ylim()[1] > height
+    latent = MixturePrediction(np.zeros((1, 2)), np.zeros(1))
+    with pytest.raises(BagwiseError, match="of classes, whose latent value is not observed"):
+        spread_by_size(ClassPrediction(latent, Probit(), [0, 1]), [0, 1], sizes=[1, 1])
 
 
 def test_a_column_per_method_and_a_row_per_size():

@@ -202,7 +202,7 @@ def reliability(
     index = np.searchsorted(edges[1:-1], p, side="right")  # the last bin includes its upper end
     bins, index, bags = np.unique(index, return_inverse=True, return_counts=True)
     hits = np.bincount(index, weights=second)
-    observed_lower, observed_upper = _binomial_interval(hits, bags)
+    observed_lower, observed_upper = binomial_interval(hits, bags)
     return Reliability(
         lower=edges[bins],
         upper=edges[bins + 1],
@@ -229,7 +229,7 @@ def _edges(p: np.ndarray, n_bins: int, strategy: str) -> np.ndarray:
     )
 
 
-def _binomial_interval(hits: np.ndarray, bags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def binomial_interval(hits: np.ndarray, bags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Exact central interval of a probability from ``hits`` of ``bags`` independent trials."""
     tail = (1.0 - LEVEL) / 2.0
     misses = bags - hits

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
+from markupsafe import escape
 
 from bagwise.datasets import simulate_faces
 from bagwise.reproduce import figures
@@ -67,7 +67,7 @@ def files_of_others(out: Path, study: Study) -> list[str]:
     An earlier run has left its cells there, or a page with the title of the study.
     """
     page = out / f"{study.name}.html"
-    title = f"<title>{html.escape(study.title)}</title>"
+    title = f"<title>{escape(study.title)}</title>"
     told = page.is_file() and title in page.read_text(encoding="utf-8", errors="replace")
     if told or Store(out / "cells").has(study):
         return []

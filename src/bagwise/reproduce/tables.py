@@ -1,9 +1,8 @@
-"""Tables: our scores beside the authors', as rows, CSV and HTML."""
+"""Tables: our scores beside the authors', as rows, CSV and Markdown."""
 
 from __future__ import annotations
 
 import csv
-import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,23 +159,6 @@ def write_csv(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-
-
-def html_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as an HTML table.
-
-    Examples
-    --------
-    >>> html_table([{"a": 1, "b": "<"}])
-    '<table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>&lt;</td></tr></table>'
-    """
-
-    def line(tag: str, values: Iterable[Any]) -> str:
-        cells = "".join(f"<{tag}>{html.escape(str(value))}</{tag}>" for value in values)
-        return f"<tr>{cells}</tr>"
-
-    head = line("th", rows[0])
-    return f"<table>{head}{''.join(line('td', row.values()) for row in rows)}</table>"
 
 
 def markdown_table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -172,7 +172,7 @@ def pit(
         layout="constrained",
     )
     for ax, group, color in zip(grid.flat, groups, shades(len(groups)), strict=False):
-        _histogram(ax, group, color, bins)
+        histogram(ax, group, color, bins)
     for ax in grid.flat[len(groups) :]:
         ax.set_visible(False)
     for ax in [grid.flat[max(i, 0)] for i in range(len(groups) - columns, len(groups))]:
@@ -183,8 +183,8 @@ def pit(
     return figure
 
 
-def _histogram(ax: Axes, group: Transformed, color: Any, bins: int | None) -> None:
-    """Bars of height 1 on average, with the band of those of a calibrated model."""
+def histogram(ax: Axes, group: Transformed, color: Any, bins: int | None = None) -> None:
+    """Draw bars of height 1 on average, with the band of those of a calibrated model."""
     n = len(group.values)
     count = int(np.clip(n // BAGS_PER_BIN, 4, MOST_BINS)) if bins is None else bins
     heights = np.histogram(group.values, count, (0.0, 1.0))[0] * count / n

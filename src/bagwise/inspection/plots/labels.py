@@ -11,7 +11,8 @@ from matplotlib.colors import Normalize
 
 from bagwise.bags.per_bag import PerBag, numbers_per_bag
 from bagwise.exceptions import BagwiseError
-from bagwise.predictions.size_groups import size_groups
+from bagwise.inspection.plots.style import shades
+from bagwise.predictions.size_groups import equal_shares, size_groups
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +25,9 @@ MAX_ROWS = 6
 
 # Sequential and readable in grey and by the colour-blind: dark is sure, light is unsure.
 COLORS = "viridis"
+
+# Groups of bag sizes whose dots can be told apart where they overlap.
+SIZE_COLORS = 3
 
 # A reliability diagram has a strip below zero for the histogram of the predicted probabilities.
 STRIP = 0.16
@@ -52,6 +56,7 @@ def predicted_against_true(
     ax: Axes | None = None,
     norm: Normalize | None = None,
     limits: tuple[float, float] | None = None,
+    sizes: PerBag | None = None,
 ) -> Axes:
     """Scatter predicted means against true labels, coloured by predictive standard deviation.
 
@@ -62,6 +67,7 @@ def predicted_against_true(
     ax : Axes to draw on; by default new ones
     norm : colour scale of the standard deviations; by default from this picture alone
     limits : of both axes; what lies outside is drawn on their edge
+    sizes : (n,) bag sizes, by which to colour instead: three groups of about as many bags
 
     Examples
     --------
@@ -70,27 +76,31 @@ def predicted_against_true(
     >>> predicted_against_true(p, [1.0, 3.0]).get_xlabel()
     'label'
     """
-    y = numbers_per_bag(y, getattr(prediction, "ids", None))
+    ids = getattr(prediction, "ids", None)
+    y = numbers_per_bag(y, ids)
     ax = plt.subplots()[1] if ax is None else ax
     if limits is None:
         both = np.concatenate([y, prediction.mean])
-        limits = float(both.min()), float(both.max())
+        limits = _padded(float(both.min()), float(both.max()))
     ax.plot(limits, limits, color="0.6", linewidth=1, zorder=1)
     shown = np.clip(prediction.mean, *limits)
-    ax.scatter(
-        y,
-        shown,
-        c=prediction.std,
-        s=9,
-        cmap=COLORS,
-        norm=norm,
-        linewidths=0,
-        zorder=2,
-        rasterized=True,
-    )
+    options: dict[str, Any] = {"s": 9, "linewidths": 0, "zorder": 2, "rasterized": True}
+    if sizes is None:
+        ax.scatter(y, shown, c=prediction.std, cmap=COLORS, norm=norm, **options)
+    else:
+        _scatter_by_size(ax, y, shown, numbers_per_bag(sizes, ids, "sizes"), options)
     ax.set(xlim=limits, ylim=limits, xlabel="label", ylabel="predicted")
     ax.set_aspect("equal")
     return ax
+
+
+def _scatter_by_size(
+    ax: Axes, y: np.ndarray, shown: np.ndarray, sizes: np.ndarray, options: dict[str, Any]
+) -> None:
+    groups = size_groups(sizes, equal_shares(sizes, SIZE_COLORS).tolist(), len(y))
+    for (name, mask), color in zip(groups, shades(len(groups)), strict=True):
+        ax.scatter(y[mask], shown[mask], color=color, alpha=0.6, label=f"N = {name}", **options)
+    ax.legend(loc="upper left", handletextpad=0.1)
 
 
 def predictions_by_size(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bagwise.bags.per_bag import PerBag, numbers_per_bag
 from bagwise.exceptions import BagwiseError
 from bagwise.inspection.plots.style import PART_NAMES, PARTS, axes_or_new, journal
 from bagwise.predictions.classes import ClassPrediction
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 # A bag has points enough when its part of the variance is less.
 SMALL_SHARE = 0.1
+# A mean error over fewer bags than this says little.
+MIN_BAGS = 5
 # Largest bag that is imagined, however slowly its part falls.
 LARGEST = 1e7
 # Shares of the width that a text takes, and that two texts take.
@@ -31,10 +34,14 @@ RESOLUTION = 200
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """Average parts of the variance of bags of each size group."""
+    """Average parts of the variance of bags of each size group, and their mean squared error.
+
+    ``error`` is None without labels, and NaN where the bags are too few to tell.
+    """
 
     names: list[str]
     parts: dict[str, np.ndarray]
+    error: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +61,7 @@ class MorePoints:
 @journal
 def spread_by_size(
     prediction: Prediction | ClassPrediction,
+    y: PerBag | None = None,
     *,
     sizes: ArrayLike | None = None,
     edges: Sequence[float] | None = None,
@@ -65,6 +73,7 @@ def spread_by_size(
     Parameters
     ----------
     prediction : Prediction or ClassPrediction (whose latent value is drawn) of n bags
+    y : (n,) labels that are numbers, to draw the actual error of the bags of each size as dots
     sizes, edges : as in `bagwise.evaluate`
     scale : "sd": up to the end of a part, the standard deviation that is left without those above
         it; or "variance", where the parts themselves are drawn
@@ -80,7 +89,7 @@ def spread_by_size(
     """
     if scale not in ("sd", "variance"):
         raise BagwiseError.because(f"scale is {scale!r}", '"sd" or "variance"', 'Try "sd".')
-    spread = spread_of(prediction, sizes, edges)
+    spread = spread_of(prediction, sizes, edges, y)
     places = np.arange(len(spread.names))
     ax = axes_or_new(ax, max(2.8, 0.62 * len(places) + 1.4), 3.1)
     ground = np.zeros(len(places))
@@ -96,12 +105,18 @@ def spread_by_size(
                 zorder=2,
             )
         ground = top
-    for place, end in zip(places, ground, strict=True):
+    highest = ground
+    if spread.error is not None:
+        error = np.sqrt(spread.error) if scale == "sd" else spread.error
+        ax.plot(places, error, "o", color="black", markersize=4, label="actual error", zorder=3)
+        highest = np.fmax(ground, error)
+    for place, end, high in zip(places, ground, highest, strict=True):
+        gap = (0, 2 if spread.error is None else 4)  # above the bar, or above the dot
         ax.annotate(
-            f"{end:.3g}", (place, end), (0, 2), textcoords="offset points", ha="center", fontsize=8
+            f"{end:.3g}", (place, high), gap, textcoords="offset points", ha="center", fontsize=8
         )
     ax.set(xticks=places, xticklabels=spread.names, xlabel="points in the bag")
-    ax.set(ylabel=_what(prediction, scale), ylim=(0, 1.1 * ground.max()))
+    ax.set(ylabel=_what(prediction, scale), ylim=(0, 1.1 * highest.max() or 1.0))
     ax.tick_params(axis="x", length=0)
     _legend_above(ax)
     return ax
@@ -125,8 +140,9 @@ def spread_of(
     prediction: Prediction | ClassPrediction,
     sizes: ArrayLike | None = None,
     edges: Sequence[float] | None = None,
+    y: PerBag | None = None,
 ) -> Spread:
-    """Return the average parts of the variance for each group of bag sizes."""
+    """Return the average parts of the variance, and squared errors, by groups of bag sizes."""
     sizes = prediction.sizes if sizes is None else sizes
     if sizes is None:
         raise BagwiseError.because(
@@ -137,7 +153,21 @@ def spread_of(
     return Spread(
         [name for name, _ in groups],
         {cause: np.array([parts[cause][mask].mean() for _, mask in groups]) for cause in PARTS},
+        None if y is None else _squared_errors(prediction, y, [mask for _, mask in groups]),
     )
+
+
+def _squared_errors(
+    prediction: Prediction | ClassPrediction, y: PerBag, masks: Sequence[np.ndarray]
+) -> np.ndarray:
+    if isinstance(prediction, ClassPrediction):
+        raise BagwiseError.because(
+            "the prediction is of classes, whose latent value is not observed",
+            "y for a prediction of numbers only",
+            "Leave y out.",
+        )
+    squares = (numbers_per_bag(y, prediction.ids) - prediction.mean) ** 2
+    return np.array([squares[m].mean() if m.sum() >= MIN_BAGS else np.nan for m in masks])
 
 
 @journal

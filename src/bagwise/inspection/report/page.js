@@ -168,7 +168,7 @@
 
   // ------------------------------------------------------------ one bag
 
-  const PARTS = [["bag", "the bag: few points"], ["weights", "the regression: few bags"], ["noise", "noise"]];
+  const PARTS = [["bag", "bag: finitely many points"], ["weights", "weights: finitely many bags"], ["noise", "noise"]];
 
   function legend(names) {
     return element("ul", { class: "legend" }, ...names.map(([style, text]) =>
@@ -203,7 +203,7 @@
     return [element("svg", { viewBox: "0 0 400 58", role: "img", "aria-label": words },
       element("line", { class: "axis", x1: 20, x2: 380, y1: 26, y2: 26 }),
       element("rect", { class: "area s0", x: x(lower[i]), y: 20, width: Math.max(x(upper[i]) - x(lower[i]), 1), height: 12, "fill-opacity": 0.45 }),
-      element("path", { class: "dots big s0", d: `M${x(mean[i])} 26h0` }),
+      element("path", { class: "dots s0", d: `M${x(mean[i])} 26h0` }),
       element("path", { class: "line ink", d: `M${x(y)} 12V40` }),
       ...[ends[0], ends[1]].map((end, k) => element("text", { class: k ? "end" : "", x: k ? 380 : 20, y: 54 }, number(end)))),
     legend([["s0", isClass ? `probability and its ${percent} interval` : `prediction and its ${percent} interval`], ["ink", "label"]])];
@@ -224,7 +224,7 @@
     const words = parts.map((p) => `${p.text} ${share(p.share)}`).join(", ");
     return [element("svg", { viewBox: "0 0 400 24", role: "img", "aria-label": `Shares of the variance: ${words}.` }, ...bars),
       legend(parts.map((p) => [`part-${p.name}`, `${p.text}, ${share(p.share)}`])),
-      element("p", {}, `Most of the variance is from ${most.text.split(":")[0]}. ${advice[most.name]}`)];
+      element("p", {}, `Most of the variance is from the ${most.name}. ${advice[most.name]}`)];
   }
 
   // About four round values from zero to the top of an axis.
@@ -264,7 +264,7 @@
       element("text", { class: "middle name", x: 218, y: 184 }, "points in the bag (log scale)"),
       element("line", { class: "line target", x1: 48, x2: 388, y1: y(rest), y2: y(rest) }),
       element("polyline", { class: "line part-bag", points: data.grid.map((n, k) => `${x(n)},${y(sds[k])}`).join(" ") }),
-      element("path", { class: "dots big ink", d: `M${x(Math.max(size, first))} ${y(model().sd[i])}h0` })),
+      element("path", { class: "dots ink", d: `M${x(Math.max(size, first))} ${y(model().sd[i])}h0` })),
     legend([["part-bag", isClass ? "sd of the latent value" : "sd"], ["ink", "this bag"]]),
     element("p", {}, summary)];
   }

@@ -2,298 +2,336 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from jaxtyping import Float64
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.container import BarContainer
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from bagwise.inspection.report.binning import (
-    REACH,
-    bin_of,
-    label_edges,
-    share_interval,
-    size_edges,
-    terciles,
-)
+from bagwise.inspection import plots
+from bagwise.inspection.plots.coverage import Transformed, histogram
+from bagwise.inspection.plots.style import BLUE, CYCLE, ORANGE
 from bagwise.inspection.report.case import Case, name_of
-from bagwise.inspection.report.comparison import Comparison, Estimate, shown
-from bagwise.inspection.report.svg import Drawing, padded
-from bagwise.predictions.class_metrics import reliability
+from bagwise.inspection.report.comparison import CLEAR, Comparison, Estimate, minus, shown
+from bagwise.inspection.report.svg import canvas, element, variable
+from bagwise.predictions.class_metrics import binomial_interval, reliability
 from bagwise.predictions.joined import Joined, JoinedPrediction
+from bagwise.predictions.metrics import pit
 from bagwise.predictions.size_groups import size_groups
 
 # More dots than this hide each other.
 MAX_DOTS = 4_000
+N_SIZE_BINS = 14
+N_LABEL_BINS = 24
 N_PIT_BINS = 10
-# A mean over fewer bags than this says little.
-MIN_BAGS = 5
+MAX_TICKS = 7
 # Models in one picture: as many as there are colours.
 MAX_SERIES = 5
+# Room of a class's name under an axis, in characters.
+NAME_WIDTH = 24
+PERCENT = FuncFormatter(lambda share, _: minus(f"{100 * share:.6g} %"))
+SIZES_TEXT = "points in the bag (log scale)"
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A picture with its title, caption and legend: (class of the style sheet, text)."""
+class Picture:
+    """A picture with its title, caption and legend: (variable of the style sheet, text)."""
 
     title: str
-    svg: str
+    svg: Markup
     caption: str
-    legend: tuple[tuple[str, str], ...] = ()
+    legend: Sequence[tuple[str, str]] = ()
 
 
-def size_histogram(case: Case) -> Figure:
+def size_histogram(case: Case) -> Picture:
     """Count the bags by size, in bins that are even on a log scale."""
-    sizes, edges = case.sizes, size_edges(case.sizes)
-    counts = np.bincount(bin_of(sizes, edges), minlength=len(edges) - 1)
-    drawing = Drawing(
-        (edges[0], edges[-1]),
-        (0.0, counts.max() * 1.05),
-        "points in the bag (log scale)",
-        "bags",
-        log_x=True,
-    )
-    drawing.bars(edges[:-1], edges[1:], counts, "s0")
+    edges = size_edges(case.sizes)
     low, quarter, median, three, high = case.bags.size_quantiles()
     caption = (
         f"Half of the bags have {quarter:,} to {three:,} points; the median is {median:,}, the "
         f"least {low:,} and the most {high:,}."
     )
-    return Figure("Bag sizes", drawing.render(f"Histogram of bag sizes. {caption}"), caption)
+    with canvas() as ax:
+        _bars(ax, edges, np.histogram(case.sizes, edges)[0])
+        ax.set(xscale="log", xlim=(edges[0], edges[-1]), xlabel=SIZES_TEXT)
+        ax.set_xticks(*size_ticks(edges[0], edges[-1]))
+        ax.set_xticks([], minor=True)
+        return Picture("Bag sizes", element(ax, f"Histogram of bag sizes. {caption}"), caption)
 
 
-def label_histogram(case: Case) -> Figure:
+def label_histogram(case: Case) -> Picture:
     """Count the bags by label."""
     labels = case.labels
-    if case.classes is not None:
-        counts = np.array([np.sum(labels == 0), np.sum(labels == 1)])
-        names = [name_of(label) for label in case.classes.tolist()]
-        drawing = Drawing((-0.6, 1.6), (0.0, counts.max() * 1.05), "class", "bags")
-        drawing.bars([-0.3, 0.7], [0.3, 1.3], counts, "s0")
-        both = zip(counts, names, strict=True)
-        caption = " and ".join(f"{n:,} of class {name}" for n, name in both) + "."
-        ticks = [(float(k), name[:24]) for k, name in enumerate(names)]
-        return Figure("Labels", drawing.render(f"Bags by class: {caption}", ticks), caption)
-    edges = label_edges(labels)
-    counts = np.bincount(bin_of(labels, edges), minlength=len(edges) - 1)
-    drawing = Drawing((edges[0], edges[-1]), (0.0, counts.max() * 1.05), "label", "bags")
-    drawing.bars(edges[:-1], edges[1:], counts, "s0")
-    caption = (
-        f"Mean {shown(float(labels.mean()))}, standard deviation {shown(float(labels.std()))}, "
-        f"from {shown(float(labels.min()))} to {shown(float(labels.max()))}."
-    )
-    return Figure("Labels", drawing.render(f"Histogram of labels. {caption}"), caption)
+    with canvas() as ax:
+        if case.classes is not None:
+            counts = np.bincount(labels.astype(np.int64), minlength=2)
+            names = [name_of(label) for label in case.classes.tolist()]
+            ax.bar([0, 1], counts, 0.6, color=BLUE)
+            ax.set(xlim=(-0.6, 1.6), xlabel="class")
+            _count(ax)
+            ax.set_xticks([0, 1], [_brief(name) for name in names])
+            both = zip(counts, names, strict=True)
+            caption = " and ".join(f"{n:,} of class {name}" for n, name in both) + "."
+            return Picture("Labels", element(ax, f"Bags by class: {caption}"), caption)
+        edges = label_edges(labels)
+        _bars(ax, edges, np.histogram(labels, edges)[0])
+        ax.set(xlim=(edges[0], edges[-1]), xlabel="label")
+        caption = (
+            f"Mean {shown(float(labels.mean()))}, standard deviation {shown(float(labels.std()))}, "
+            f"from {shown(float(labels.min()))} to {shown(float(labels.max()))}."
+        )
+        return Picture("Labels", element(ax, f"Histogram of labels. {caption}"), caption)
 
 
-def coverage_by_size(case: Case, comparison: Comparison) -> Figure:
+def coverage_by_size(case: Case, comparison: Comparison) -> Picture:
     """Draw the share of labels inside their intervals, by bag size and model."""
-    groups = size_groups(case.sizes, None, case.bags.n_bags)
-    models = comparison.models[:MAX_SERIES]
-    shares = [[np.mean(m.bags["coverage"][mask]) for _, mask in groups] for m in models]
-    counts = np.array([mask.sum() for _, mask in groups], dtype=np.float64)
-    ends = [share_interval(np.array(share) * counts, counts) for share in shares]
-    low = min(float(np.min([lower for lower, _ in ends])), case.level)
-    drawing = Drawing(
-        (-0.5, len(groups) - 0.5),
-        padded(max(0.0, low - 0.02), 1.0, 0.02),
-        "points in the bag",
-        "labels inside",
-        percent_y=True,
-    )
-    drawing.line([-0.5, len(groups) - 0.5], [case.level, case.level], "target")
-    for k, (share, (lower, upper)) in enumerate(zip(shares, ends, strict=True)):
-        x = np.arange(len(groups)) + 0.14 * (k - (len(models) - 1) / 2)
-        drawing.whiskers(x, lower, upper, f"s{k}")
-        drawing.dots(x, share, f"big s{k}")
     level = f"{100 * case.level:g} %"
-    return Figure(
-        "Coverage by bag size",
-        drawing.render(
+
+    def ends(inside: np.ndarray) -> tuple[float, float, float]:
+        lower, upper = binomial_interval(np.array([inside.sum()]), np.array([inside.size]))
+        return float(inside.mean()), float(lower[0]), float(upper[0])
+
+    with canvas() as ax:
+        legend = _by_size(ax, case, comparison, "coverage", ends, case.level)
+        ax.set(ylabel="labels inside", ylim=(None, 1.01))
+        name = (
             f"Share of labels inside the {level} intervals by bag size, for each model; the table "
-            "by bag size has the numbers.",
-            [(float(i), label) for i, (label, _) in enumerate(groups)],
-        ),
-        f"Share of labels inside their {level} interval: near the dashed line if the model is as "
-        "sure as it should be. Whiskers are 95 % intervals.",
-        tuple((f"s{k}", model.name) for k, model in enumerate(models)),
-    )
+            "by bag size has the numbers."
+        )
+        caption = (
+            f"Share of labels inside their {level} interval: near the dashed line if the model is "
+            "as sure as it should be. Whiskers are 95 % intervals."
+        )
+        return Picture("Coverage by bag size", element(ax, name), caption, legend)
 
 
-def bias_by_size(case: Case, comparison: Comparison) -> Figure:
+def bias_by_size(case: Case, comparison: Comparison) -> Picture:
     """Draw observed minus predicted share of the second class, by bag size and model."""
-    groups = size_groups(case.sizes, None, case.bags.n_bags)
-    models = comparison.models[:MAX_SERIES]
-    found = [[Estimate.of(m.bags["calibration"][mask]) for _, mask in groups] for m in models]
-    values = np.array([[e.value for e in row] for row in found])
-    errors = REACH * np.nan_to_num([[e.error for e in row] for row in found])
-    most = float(np.abs(values).max() + errors.max()) or 0.1
-    drawing = Drawing(
-        (-0.5, len(groups) - 0.5),
-        (-most, most),
-        "points in the bag",
-        "observed − predicted",
-        percent_y=True,
-    )
-    drawing.line([-0.5, len(groups) - 0.5], [0.0, 0.0], "target")
-    for k in range(len(models)):
-        x = np.arange(len(groups)) + 0.14 * (k - (len(models) - 1) / 2)
-        drawing.whiskers(x, values[k] - errors[k], values[k] + errors[k], f"s{k}")
-        drawing.dots(x, values[k], f"big s{k}")
-    return Figure(
-        "Calibration by bag size",
-        drawing.render(
+
+    def ends(gaps: np.ndarray) -> tuple[float, float, float]:
+        found = Estimate.of(gaps)
+        reach = CLEAR * np.nan_to_num(found.error)
+        return found.value, found.value - reach, found.value + reach
+
+    with canvas() as ax:
+        legend = _by_size(ax, case, comparison, "calibration", ends, 0.0)
+        ax.set(ylabel="observed − predicted")
+        name = (
             "Observed share minus mean predicted probability by bag size, for each model; near "
-            "zero if calibrated.",
-            [(float(i), label) for i, (label, _) in enumerate(groups)],
-        ),
-        "Share of the second class minus its mean predicted probability: near zero if calibrated. "
-        "Whiskers reach two standard errors to either side.",
-        tuple((f"s{k}", model.name) for k, model in enumerate(models)),
-    )
+            "zero if calibrated."
+        )
+        caption = (
+            "Share of the second class minus its mean predicted probability: near zero if "
+            "calibrated. Whiskers reach two standard errors to either side."
+        )
+        return Picture("Calibration by bag size", element(ax, name), caption, legend)
 
 
-def pit_histogram(case: Case, prediction: JoinedPrediction) -> Figure:
+def pit_histogram(case: Case, prediction: JoinedPrediction) -> Picture:
     """Draw the probability integral transform, level if the distributions are right."""
-    n = case.bags.n_bags
-    edges = np.linspace(0.0, 1.0, N_PIT_BINS + 1)
-    counts = np.bincount(bin_of(prediction.cdf(case.labels), edges), minlength=N_PIT_BINS)
-    share = 1.0 / N_PIT_BINS
-    reach = REACH * np.sqrt(share * (1 - share) / n)
-    shares = counts / n
-    top = max(float(shares.max()), share + reach) * 1.1
-    drawing = Drawing(
-        (0.0, 1.0),
-        (0.0, top),
-        "predicted probability of a lower label",
-        "share of bags",
-        percent_y=True,
-    )
-    drawing.bars(edges[:-1], edges[1:], shares, "s0")
-    drawing.area([0.0, 1.0], [max(share - reach, 0.0)] * 2, [share + reach] * 2, "band")
-    drawing.line([0.0, 1.0], [share, share], "target")
-    return Figure(
-        "Probability integral transform",
-        drawing.render(
+    values = pit(prediction, case.y)
+    shares = np.histogram(values, N_PIT_BINS, (0.0, 1.0))[0] / len(values)
+    with canvas() as ax:
+        histogram(ax, Transformed("", values), BLUE, N_PIT_BINS)
+        ax.set(title="", ylabel="relative frequency")
+        ax.set_xlabel("predicted probability of a lower label")
+        name = (
             "Histogram of the predicted probability of a label at most as large as the true one: "
             + ", ".join(f"{100 * s:.0f} %" for s in shares)
-        ),
-        "Level if the predicted distributions are right; a heap in the middle if they are too "
-        "wide, heaps at the ends if too narrow. Chance keeps 95 % of the bars within the band.",
-    )
+        )
+        caption = (
+            "Level if the predicted distributions are right; a heap in the middle if they are too "
+            "wide, heaps at the ends if too narrow. Chance keeps 95 % of the bars within the band."
+        )
+        return Picture("Probability integral transform", element(ax, name), caption)
 
 
-def reliability_diagram(case: Case, prediction: Joined) -> Figure:
+def reliability_diagram(case: Case, prediction: Joined) -> Picture:
     """Draw observed shares against predicted probabilities."""
     table = reliability(prediction, case.y)  # type: ignore[arg-type]
-    drawing = Drawing(
-        (0.0, 1.0), (0.0, 1.0), "predicted probability", "observed share", percent_y=True
-    )
-    drawing.line([0.0, 1.0], [0.0, 1.0], "target")
-    drawing.whiskers(table.predicted, table.observed_lower, table.observed_upper, "s0")
-    drawing.dots(table.predicted, table.observed, "big s0")
-    return Figure(
-        "Reliability",
-        drawing.render(
-            "Observed share against predicted probability: "
-            + ", ".join(
-                f"{100 * o:.0f} % at {100 * p:.0f} %"
-                for p, o in zip(table.predicted, table.observed, strict=True)
-            )
-        ),
-        "Bags of like probability, as many in each dot: near the dashed line if the probabilities "
-        f"mean what they say. Mean distance {100 * table.calibration_error:.1f} %. Whiskers are "
-        "95 % intervals.",
-    )
+    pairs = zip(table.predicted, table.observed, strict=True)
+    with canvas() as ax:
+        plots.reliability(table, ax=ax)
+        ax.set_aspect("auto")
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter(PERCENT)
+        name = "Observed share against predicted probability: " + ", ".join(
+            f"{100 * observed:.0f} % at {100 * predicted:.0f} %" for predicted, observed in pairs
+        )
+        caption = (
+            "Bags of like probability, as many in each dot: near the line if the probabilities "
+            f"mean what they say. Mean distance {100 * table.calibration_error:.1f} %. Whiskers "
+            "are 95 % intervals; the bars show where the probabilities lie."
+        )
+        return Picture("Reliability", element(ax, name), caption)
 
 
-def predicted_against_true(case: Case, prediction: Joined) -> Figure:
+def predicted_against_true(case: Case, prediction: JoinedPrediction) -> Picture:
     """Draw predicted means against labels, by bag size."""
     rows = _some(case)
     labels, means = case.labels[rows], prediction.mean[rows]
-    limits = padded(float(min(labels.min(), means.min())), float(max(labels.max(), means.max())))
-    drawing = Drawing(limits, limits, "label", "predicted")
-    drawing.line(limits, limits, "target")
-    index, names = terciles(case.sizes)
-    for group in range(len(names)):
-        chosen = index[rows] == group
-        drawing.dots(labels[chosen], means[chosen], f"q{group}")
-    few = f" {MAX_DOTS:,} bags drawn at random." if len(rows) < case.bags.n_bags else ""
     r = float(np.corrcoef(labels, means)[0, 1]) if np.ptp(labels) * np.ptp(means) > 0 else 0.0
-    return Figure(
-        "Predicted against true",
-        drawing.render(f"Predicted against true labels, with correlation {r:.2f}."),
-        f"On the dashed line the prediction is right. Correlation {r:.2f}.{few}",
-        tuple((f"q{group}", name) for group, name in enumerate(names)),
-    )
+    few = f" {MAX_DOTS:,} bags drawn at random." if len(rows) < case.bags.n_bags else ""
+    with canvas() as ax:
+        plots.predicted_against_true(prediction[rows], labels, sizes=case.sizes[rows], ax=ax)
+        ax.set_aspect("auto")
+        legend = _legend(ax)
+        return Picture(
+            "Predicted against true",
+            element(ax, f"Predicted against true labels, with correlation {r:.2f}."),
+            f"On the line the prediction is right. Correlation {r:.2f}.{few}",
+            legend,
+        )
 
 
-def probability_histogram(case: Case, prediction: Joined) -> Figure:
+def probability_histogram(case: Case, prediction: Joined) -> Picture:
     """Count the bags of each class by the probability of the second."""
     assert case.classes is not None
-    edges = np.linspace(0.0, 1.0, 11)
-    index = bin_of(prediction.mean, edges)
-    counts = [np.bincount(index[case.labels == k], minlength=10) for k in (0, 1)]
-    top = float(max(map(np.max, counts))) * 1.05
     names = [name_of(label) for label in case.classes.tolist()]
-    drawing = Drawing((0.0, 1.0), (0.0, top), f"predicted probability of {names[1][:24]}", "bags")
-    middle = (edges[:-1] + edges[1:]) / 2
-    drawing.bars(edges[:-1] + 0.005, middle, counts[0], "s1")
-    drawing.bars(middle, edges[1:] - 0.005, counts[1], "s0")
-    return Figure(
-        "Predicted probabilities by class",
-        drawing.render(
-            "Histogram of the predicted probability of the second class, for the bags of each."
-        ),
-        "The farther apart, the better the classes are told from each other.",
-        (("s1", names[0]), ("s0", names[1])),
-    )
+    colors = (ORANGE, BLUE)
+    with canvas() as ax:
+        some = [prediction.mean[case.labels == k] for k in (0, 1)]
+        ax.hist(some, 10, range=(0.0, 1.0), rwidth=0.9, color=colors)
+        ax.set(xlim=(0, 1))
+        _count(ax)
+        ax.set_xlabel(f"predicted probability of {_brief(names[1])}")
+        return Picture(
+            "Predicted probabilities by class",
+            element(
+                ax,
+                "Histogram of the predicted probability of the second class, for the bags of each.",
+            ),
+            "The farther apart, the better the classes are told from each other.",
+            [(variable(color), name) for color, name in zip(colors, names, strict=True)],
+        )
 
 
-def spread_by_size(case: Case, prediction: Joined) -> Figure:
-    """Draw the predictive sd against the bag size, its parts on top of each other."""
-    real, edges = case.classes is None, size_edges(case.sizes)
-    bins, index = np.unique(bin_of(case.sizes, edges), return_inverse=True)
-    counts = np.bincount(index)
-    x = np.exp(np.bincount(index, weights=np.log(case.sizes)) / counts)
-    parts = prediction.parts.to_dict()
-    names = [name for name in ("noise", "weights", "bag") if parts[name].any()]
-    means = [np.bincount(index, weights=parts[name]) / counts for name in names]
-    tops = np.sqrt(np.cumsum([np.zeros(len(bins)), *means], axis=0))
-    rmse = np.sqrt(np.bincount(index, weights=(case.labels - prediction.mean) ** 2) / counts)
-    enough = (counts >= MIN_BAGS) if real else np.zeros(len(bins), dtype=bool)
-    top = float(max(tops[-1].max(), rmse[enough].max(initial=0.0))) * 1.08 or 1.0
-    what = "sd" if real else "sd of the latent value"
-    drawing = Drawing(
-        (edges[0], edges[-1]), (0.0, top), "points in the bag (log scale)", what, True
-    )
-    for k, name in enumerate(names):
-        drawing.area(*_wide(x, tops[k], tops[k + 1], edges), f"part-{name}")
-    drawing.dots(x[enough], rmse[enough], "big ink")
-    legend = [(f"part-{name}", PART_NAMES[name]) for name in reversed(names)]
-    return Figure(
-        "Uncertainty by bag size",
-        drawing.render(
-            f"Mean predictive {what} by bag size: {tops[-1][0]:.3g} for the smallest bags, "
-            f"{tops[-1][-1]:.3g} for the largest."
-        ),
-        f"Mean predictive {what} and what it is made of: the edge between two colours is the sd "
-        "without the parts above it."
-        + (" Dots: root mean squared error of the bags of that size." if enough.any() else ""),
-        (*legend, *([("ink", "actual error")] if enough.any() else [])),
-    )
+def spread_by_size(case: Case, prediction: Joined) -> Picture:
+    """Draw the predictive sd by bag size, its parts on top of each other."""
+    real = case.classes is None
+    with canvas() as ax:
+        plots.spread_by_size(prediction, case.y if real else None, sizes=case.sizes, ax=ax)
+        legend, ends = _legend(ax)[::-1], [text.get_text() for text in ax.texts]
+        what = "sd" if real else "sd of the latent value"
+        return Picture(
+            "Uncertainty by bag size",
+            element(
+                ax,
+                f"Mean predictive {what} by bag size: {ends[0]} for the smallest bags, {ends[-1]} "
+                "for the largest.",
+            ),
+            f"Mean predictive {what} and what it is made of: the edge between two colours is the "
+            "sd without the parts above it."
+            + (" Dots: root mean squared error of the bags of that size." if real else ""),
+            legend,
+        )
 
 
-PART_NAMES = {
-    "bag": "the bag: few points",
-    "weights": "the regression: few bags",
-    "noise": "noise",
-}
+def size_edges(sizes: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " m"]:
+    """Return edges halfway between whole sizes, about evenly apart on a log scale.
+
+    Examples
+    --------
+    >>> size_edges(np.array([1.0, 2.0, 4.0]))
+    array([0.5, 1.5, 2.5, 3.5, 4.5])
+    """
+    low, high = float(sizes.min()), float(sizes.max())
+    starts = np.unique(np.round(np.geomspace(low, high + 1.0, N_SIZE_BINS + 1)))
+    if len(starts) < 2:  # as 1,000,000 and the next number may be, on a log scale
+        starts = np.array([low, high + 1.0])
+    return starts - 0.5
 
 
-def _wide(
-    x: np.ndarray, low: np.ndarray, high: np.ndarray, edges: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Continue lines level to the edges of the picture, so that one bin is seen too."""
-    x = np.concatenate([edges[:1], x, edges[-1:]])
-    return x, *(np.concatenate([v[:1], v, v[-1:]]) for v in (low, high))  # type: ignore[return-value]
+def size_ticks(low: float, high: float) -> tuple[list[int], list[str]]:
+    """Return few round whole numbers between low and high, and their texts.
+
+    Examples
+    --------
+    >>> size_ticks(0.5, 1200.0)
+    ([1, 3, 10, 30, 100, 300, 1000], ['1', '3', '10', '30', '100', '300', '1,000'])
+    """
+    for digits in ((1, 2, 5), (1, 3), (1,)):
+        values = [d * 10**k for k in range(19) for d in digits if low <= d * 10**k <= high]
+        if len(values) <= MAX_TICKS:
+            break
+    values = values or [round((low + high) / 2)]
+    return values, [f"{value:,}" for value in values]
+
+
+def label_edges(labels: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " m"]:
+    """Return edges of equal bins; one of width 1 if all labels are the same.
+
+    Examples
+    --------
+    >>> label_edges(np.array([3.0, 3.0]))
+    array([2.5, 3.5])
+    """
+    low, high = float(labels.min()), float(labels.max())
+    if high - low <= 1e-12 * max(abs(low), abs(high)) or high == low:
+        reach = max(0.5, 1e-6 * abs(low))
+        return np.array([low - reach, low + reach])
+    n_bins = int(np.clip(np.sqrt(len(labels)), 5, N_LABEL_BINS))
+    return np.linspace(low, high, n_bins + 1)
+
+
+def _by_size(
+    ax: Axes,
+    case: Case,
+    comparison: Comparison,
+    score: str,
+    ends: Callable[[np.ndarray], tuple[float, float, float]],
+    target: float,
+) -> list[tuple[str, str]]:
+    """Draw value, lower and upper end of a score by bag size and model; return the legend."""
+    groups = size_groups(case.sizes, None, case.bags.n_bags)
+    models = comparison.models[:MAX_SERIES]
+    ax.axhline(target, color="0.45", linewidth=0.9, linestyle=(0, (4, 3)))
+    for k, model in enumerate(models):
+        value, lower, upper = np.array([ends(model.bags[score][mask]) for _, mask in groups]).T
+        x = np.arange(len(groups)) + 0.14 * (k - (len(models) - 1) / 2)
+        reach = np.maximum((value - lower, upper - value), 0.0)  # rounding may leave less
+        ax.errorbar(x, value, reach, fmt="o", elinewidth=1.2)
+    ax.set(xlim=(-0.5, len(groups) - 0.5), xlabel="points in the bag")
+    ax.set_xticks(range(len(groups)), [name for name, _ in groups])
+    ax.yaxis.set_major_formatter(PERCENT)
+    return [(variable(color), model.name) for color, model in zip(CYCLE, models, strict=False)]
+
+
+def _bars(ax: Axes, edges: np.ndarray, counts: np.ndarray) -> None:
+    """Draw counts of bags as bars between edges."""
+    ax.bar(edges[:-1], counts, np.diff(edges), align="edge", color=BLUE, edgecolor="white", lw=1)
+    _count(ax)
+
+
+def _count(ax: Axes) -> None:
+    ax.set(ylabel="bags")
+    ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=True))
+    ax.yaxis.set_major_formatter(lambda count, _: f"{count:,.0f}")
+
+
+def _legend(ax: Axes) -> list[tuple[str, str]]:
+    """Take the legend out of the axes: the page writes it below, where it wraps."""
+    ax.get_legend().remove()  # type: ignore[union-attr]
+    handles, names = ax.get_legend_handles_labels()
+    return [(variable(_color(h)), name) for h, name in zip(handles, names, strict=True)]
+
+
+def _color(handle: Any) -> Any:
+    if isinstance(handle, Line2D):
+        return handle.get_color()
+    first = handle[0] if isinstance(handle, BarContainer) else handle
+    return np.ravel(first.get_facecolor())
+
+
+def _brief(name: str) -> str:
+    """Return as much of a name as fits under an axis, without what cannot be drawn."""
+    return "".join(c if c.isprintable() else " " for c in name[:NAME_WIDTH])
 
 
 def _some(case: Case) -> np.ndarray:

@@ -1,200 +1,144 @@
-"""Drawings: axes and marks as SVG that takes its colours from the style sheet of the page."""
+"""Pictures as SVG inside a page: Matplotlib draws, the style sheet gives the colours."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
+from itertools import groupby
 from typing import Any
+from xml.etree.ElementTree import Element, fromstring, tostring
 
-import numpy as np
-from jaxtyping import Float
+import matplotlib
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.rcsetup import cycler
 
-# Numbers in any form that NumPy takes.
-Values = Any
+from bagwise.inspection.plots.style import CYCLE, JOURNAL, PARTS, shades
 
-WIDTH, HEIGHT = 400, 270
-LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 42
-N_TICKS = 5
+# Inches, and type that is as large as the text around it once the picture fills its column.
+SIZE = (4.6, 3.1)
+RULES: Any = JOURNAL | {
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.prop_cycle": cycler(color=CYCLE),
+    "axes.spines.left": False,
+    "grid.color": "0.92",
+    "lines.markersize": 4.5,
+    "savefig.transparent": True,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "bagwise",  # the same picture has the same text
+    "text.parse_math": False,  # a dollar in a name is a dollar
+    "ytick.major.size": 0,
+}
 
+# Colours of the pictures and the variables of the style sheet that stand for them.
+COLORS = {
+    **{to_hex(color): f"s{k}" for k, color in enumerate(CYCLE)},
+    **{to_hex(color): f"q{k}" for k, color in enumerate(shades(3))},
+    **{to_hex(grey): "soft" for grey in ("0.2", "0.25", "0.45", "0.5", "0.6")},
+    to_hex(PARTS["noise"]): "noise",
+    to_hex("0.92"): "grid",
+    to_hex("black"): "ink",
+    to_hex("white"): "ground",
+}
 
-@dataclass(frozen=True)
-class Scale:
-    """Values ↦ places on the paper, by a straight line in the values or in their logs.
-
-    Examples
-    --------
-    >>> Scale(1.0, 100.0, 0.0, 200.0, log=True)(np.array([10.0]))
-    array([100.])
-    """
-
-    low: float
-    high: float
-    start: float
-    stop: float
-    log: bool = False
-
-    def __call__(self, values: Values) -> Any:
-        """Return the places of values; those outside are put on the edge."""
-        low, high = self._warp([self.low, self.high])
-        clipped = np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
-        return self.start + (self._warp(clipped) - low) / (high - low) * (self.stop - self.start)
-
-    def _warp(self, values: Values) -> Any:
-        return np.log(values) if self.log else np.asarray(values, dtype=np.float64)
-
-    def ticks(self) -> list[float]:
-        """Return round values inside; of a log scale, which is for counts, 1, 2, 5, 10 and on."""
-        if not self.log:
-            return linear_ticks(self.low, self.high)
-        powers = range(int(np.floor(np.log10(self.low))), int(np.ceil(np.log10(self.high))) + 1)
-        for digits in ((1, 2, 5), (1, 3), (1,)):
-            values = [d * 10.0**k for k in powers for d in digits]
-            inside = [v for v in values if max(self.low, 1.0) <= v <= self.high]
-            if len(inside) <= N_TICKS + 2:
-                return inside or [self.low]
-        return inside[:: -(-len(inside) // N_TICKS)]
+# Attributes of our elements. There is no style among them, which the policy of the page forbids.
+KEPT = re.compile(r"fill|stroke|opacity|text-anchor|font-size|transform|d$|x$|y$")
+LEFT_OUT = ("metadata", "style", "clipPath")
+# A circle as Matplotlib draws it: from its lowest point, in eight curves.
+CIRCLE = re.compile(r"M 0 ([\d.]+)\s+(C[^C]+){8}$")
 
 
-def linear_ticks(low: float, high: float) -> list[float]:
-    """Return about five round values between low and high.
-
-    Examples
-    --------
-    >>> linear_ticks(0.0, 1.0)
-    [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    """
-    rough = (high - low) / N_TICKS
-    power = 10.0 ** np.floor(np.log10(rough))
-    step = float(power * next(m for m in (1, 2, 5, 10) if m * power >= rough * 0.999))
-    first, last = np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9)
-    return [float(f"{k * step:.12g}") + 0.0 for k in np.arange(first, last + 1)]  # no -0
+@contextmanager
+def canvas() -> Iterator[Axes]:
+    """Give axes to draw on, in the style of the page, and to make an element of."""
+    with matplotlib.rc_context(RULES), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has other fonts
+        yield Figure(figsize=SIZE, layout="constrained").subplots()
 
 
-def tick_text(value: float) -> str:
-    """Write the value of a tick, short.
-
-    Examples
-    --------
-    >>> tick_text(20000.0), tick_text(-0.5), tick_text(3e7)
-    ('20k', '−0.5', '3e7')
-    """
-    if abs(value) >= 1e6:
-        text = f"{value:.3g}".replace("e+0", "e").replace("e+", "e")
-    elif abs(value) >= 1e4:
-        text = f"{value / 1e3:g}k"
-    else:
-        text = f"{value:.6g}"
-    return text.replace("-", "−")
-
-
-@dataclass
-class Drawing:
-    """A picture with two axes.
+def element(ax: Axes, name: str) -> Markup:
+    """Return a picture as an SVG element without ids and styles, so that a page may have many.
 
     Parameters
     ----------
-    x, y : (low, high) of the axes;  log_x : whether x is a log scale
-    x_label, y_label : under and beside the axes
-    percent_y : whether to write y in per cent
+    ax : what was drawn on;  name : says to those who cannot see it what it shows
     """
-
-    x: tuple[float, float]
-    y: tuple[float, float]
-    x_label: str
-    y_label: str
-    log_x: bool = False
-    percent_y: bool = False
-    _marks: list[str] = field(default_factory=list)
-
-    @property
-    def across(self) -> Scale:
-        """Scale of x."""
-        return Scale(*self.x, LEFT, WIDTH - RIGHT, self.log_x)
-
-    @property
-    def up(self) -> Scale:
-        """Scale of y."""
-        return Scale(*self.y, HEIGHT - BOTTOM, TOP)
-
-    def line(self, x: Values, y: Values, style: str) -> None:
-        """Draw a line through points."""
-        steps = " ".join(f"{a:.1f},{b:.1f}" for a, b in self._places(x, y))
-        self._marks.append(f'<polyline class="line {style}" points="{steps}"/>')
-
-    def dots(self, x: Values, y: Values, style: str) -> None:
-        """Draw dots; thousands of them are one short path."""
-        path = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in self._places(x, y))
-        self._marks.append(f'<path class="dots {style}" d="{path}"/>')
-
-    def area(self, x: Values, low: Values, high: Values, style: str) -> None:
-        """Fill between two lines."""
-        there, back = self._places(x, high), self._places(x, low)[::-1]
-        path = " ".join(f"{a:.1f},{b:.1f}" for a, b in np.concatenate([there, back]))
-        self._marks.append(f'<polygon class="area {style}" points="{path}"/>')
-
-    def bars(self, left: Values, right: Values, heights: Values, style: str) -> None:
-        """Draw upright bars, with a little room between them."""
-        floor = float(self.up(max(self.y[0], 0.0)))
-        columns = self.across(left), self.across(right), self.up(heights)
-        for start, stop, top in zip(*columns, strict=True):
-            width = max(float(stop - start) - 1.0, 0.5)
-            self._marks.append(
-                f'<rect class="area {style}" x="{start:.1f}" y="{top:.1f}" width="{width:.1f}" '
-                f'height="{max(floor - top, 0):.1f}"/>'
-            )
-
-    def whiskers(self, x: Values, low: Values, high: Values, style: str) -> None:
-        """Draw an upright line at each x."""
-        pairs = zip(self._places(x, low), self.up(high), strict=True)
-        path = "".join(f"M{a:.1f} {b:.1f}V{top:.1f}" for (a, b), top in pairs)
-        self._marks.append(f'<path class="line {style}" d="{path}"/>')
-
-    def render(self, name: str, x_ticks: Sequence[tuple[float, str]] | None = None) -> str:
-        """Return the SVG element; ``name`` says to those who cannot see it what it shows."""
-        if x_ticks is None:
-            x_ticks = [(value, tick_text(value)) for value in self.across.ticks()]
-        return (
-            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(name)}">'
-            f"{self._grid(x_ticks)}{''.join(self._marks)}</svg>"
-        )
-
-    def _grid(self, x_ticks: Sequence[tuple[float, str]]) -> str:
-        bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
-        parts = []
-        for value in self.up.ticks():
-            y = float(self.up(value))
-            text = f"{tick_text(100 * value)} %" if self.percent_y else tick_text(value)
-            parts.append(f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
-            parts.append(f'<text class="end" x="{LEFT - 6}" y="{y + 4:.1f}">{text}</text>')
-        parts.append(f'<line class="axis" x1="{LEFT}" x2="{right}" y1="{bottom}" y2="{bottom}"/>')
-        for value, text in x_ticks:
-            x = float(self.across(value))
-            ends = f'y1="{bottom}" y2="{bottom + 4}"'
-            parts.append(f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" {ends}/>')
-            escaped = html.escape(text)
-            parts.append(f'<text class="middle" x="{x:.1f}" y="{bottom + 17}">{escaped}</text>')
-        middle_x, middle_y = (LEFT + right) / 2, (TOP + bottom) / 2
-        parts.append(
-            f'<text class="middle name" x="{middle_x:.0f}" y="{HEIGHT - 6}">'
-            f"{html.escape(self.x_label)}</text>"
-            f'<text class="middle name" transform="translate(12 {middle_y:.0f}) rotate(-90)">'
-            f"{html.escape(self.y_label)}</text>"
-        )
-        return "".join(parts)
-
-    def _places(self, x: Values, y: Values) -> Float[np.ndarray, "n 2"]:
-        return np.stack([self.across(x), self.up(y)], axis=-1)
+    text = StringIO()
+    for artist in ax.figure.findobj():
+        artist.set_rasterized(False)
+    ax.figure.savefig(text, format="svg", metadata={"Date": None})  # type: ignore[union-attr]
+    drawn = fromstring(text.getvalue())
+    # Matplotlib leaves out the colour of what is black.
+    attributes = {"viewBox": drawn.attrib["viewBox"], "fill": "var(--ink)", "role": "img"}
+    svg = Element("svg", attributes | {"aria-label": name})
+    svg.extend(_marks(drawn, {}))
+    return Markup(tostring(svg, encoding="unicode"))
 
 
-def padded(low: float, high: float, share: float = 0.04) -> tuple[float, float]:
-    """Return an interval a little larger, and never empty.
+def variable(color: Any) -> str:
+    """Return the name in the style sheet of a colour of the pictures."""
+    return COLORS[to_hex(color)]
 
-    Examples
-    --------
-    >>> padded(0.0, 1.0), padded(3.0, 3.0)
-    ((-0.04, 1.04), (2.7, 3.3))
-    """
-    span = high - low
-    margin = share * span if span > 1e-9 * max(abs(low), abs(high)) else 0.1 * abs(low) or 1.0
-    return low - margin, high + margin
+
+def _marks(node: Element, markers: dict[str, str]) -> Iterator[Element]:
+    """Yield the paths and texts below an element; ``markers`` are shapes that are used by id."""
+    tag = node.tag.rpartition("}")[2]
+    if tag == "path" and "id" in node.attrib:
+        markers["#" + node.attrib["id"]] = node.attrib["d"]
+    elif tag in ("path", "text"):
+        mark = Element(tag, _attributes(node))
+        mark.text = node.text
+        yield mark
+    elif tag not in LEFT_OUT:
+        for used, some in groupby(node, key=_used):
+            if used is None:
+                for child in some:
+                    yield from _marks(child, markers)
+            else:
+                yield from _placed(markers[used[0]], list(some))
+
+
+def _used(node: Element) -> tuple[str, str] | None:
+    """Return the shape and style of a marker."""
+    where = node.attrib.get("{http://www.w3.org/1999/xlink}href")
+    return None if where is None else (where, node.attrib.get("style", ""))
+
+
+def _placed(shape: str, uses: list[Element]) -> Iterator[Element]:
+    """Yield markers where they are used; thousands of dots are one short path."""
+    found = [_attributes(use) for use in uses]
+    places = [(one.pop("x"), one.pop("y")) for one in found]
+    circle, style = CIRCLE.match(shape), found[0]
+    if circle is None:
+        for x, y in places:
+            yield Element("path", {"d": _short(shape), "transform": f"translate({x} {y})"} | style)
+        return
+    width = 2 * float(circle[1]) + ("stroke" in style) * float(style.get("stroke-width", 1))
+    color, opacity = style.get("fill", "var(--ink)"), style.get("fill-opacity", "1")
+    dots = {"stroke": color, "stroke-opacity": opacity, "stroke-width": f"{width:g}"}
+    path = "".join(f"M{x} {y}h0" for x, y in places)
+    yield Element("path", {"d": path, "stroke-linecap": "round"} | dots)
+
+
+def _attributes(node: Element) -> dict[str, str]:
+    """Return attributes in place of the style, with variables in place of colours."""
+    parts = [part.partition(":") for part in node.attrib.get("style", "").split(";")]
+    given = node.attrib | {key.strip(): value.strip() for key, _, value in parts}
+    if "font" in given:  # of Matplotlib before 3.10: size and family in one
+        given["font-size"] = re.findall(r"[\d.]+px", given["font"])[0]
+    kept = {key: value for key, value in given.items() if KEPT.match(key)}
+    if kept.get("transform", "").startswith("rotate(-0 "):
+        del kept["transform"]
+    return {k: f"var(--{COLORS[v]})" if v in COLORS else _short(v) for k, v in kept.items()}
+
+
+def _short(value: str) -> str:
+    """Write numbers with one decimal, as many as can be seen; opacities keep two."""
+    return re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.1f}", " ".join(value.split()))
