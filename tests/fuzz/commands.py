@@ -92,9 +92,8 @@ def follow(trial, what, points):
 
 
 PREDICT_OPTIONS = [
-    ["--level", "0.5"], ["--level", "1"], ["--level", "nan"], ["--out", "p.xyz"],
-    ["--out", "p.csv"], ["--out", "m.bagwise"], ["--out", "p.parquet", "--force"], ["--out", "-"],
-    ["--out", ""],
+    ["--level", "1"], ["--level", "nan"], ["--out", "p.xyz"], ["--out", "p.csv"],
+    ["--out", "m.bagwise"], ["--out", "p.parquet", "--force"], ["--out", "-"], ["--out", ""],
     ["--format", "json"], ["--labels", "nobody.csv"], ["--na", "1"], ["--sep", ";"],
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What is printed: a line per finding, with the command that repeats it, and the counts."""
+"""What is printed: each finding, with the command that runs its case again, and the counts."""
 
 from collections import Counter, defaultdict
 

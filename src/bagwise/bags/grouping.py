@@ -79,7 +79,7 @@ def check_distinct(ids: Shaped[np.ndarray, " n"]) -> None:
     for position, bag in enumerate(ids.tolist()):
         if first.setdefault(bag, position) != position:
             raise InvalidBagsError.because(
-                f"two bags have the id {bag!r}: positions {first[bag]} and {position}",
+                f"two bags have the id {show(bag)}: positions {first[bag]} and {position}",
                 "an id of its own for every bag",
                 "Rename one; if their points are one bag, use Bags.from_groups(X, groups).",
             )

@@ -66,7 +66,7 @@ def is_usable(array: Float[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
     >>> is_usable(np.array([1.0, np.nan, 1e200]))
     array([ True, False, False])
     """
-    return np.abs(array) <= array.dtype.type(min(LARGEST, np.finfo(array.dtype).max))
+    return np.abs(array) <= array.dtype.type(min(LARGEST, float(np.finfo(array.dtype).max)))
 
 
 def unusable(error: type[BagwiseError], place: str, value: Any, remedy: str) -> BagwiseError:

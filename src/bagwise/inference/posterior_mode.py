@@ -38,7 +38,8 @@ class Mode:
     value : J at the optimum
     loss : −log evidence per bag, up to a constant that depends on the labels only
     gradient_norm, n_steps : of the optimisation
-    shortfall : ½ g^T F^-1 g, the log density by which the optimum is missed
+    shortfall : ½ g^T F^+ g, the log density by which the optimum is missed, but for directions of
+        which the labels say nothing
     """
 
     theta: Float64[np.ndarray, " k"]
@@ -78,7 +79,7 @@ def find_mode(
         loss=float(loss) / len(problem.labels) if np.isfinite(loss) else np.inf,
         gradient_norm=float(np.linalg.norm(at.gradient)),
         n_steps=int(found.nit),
-        shortfall=0.5 * float(at.gradient @ _inverse(at.fisher) @ at.gradient),
+        shortfall=0.5 * float(at.gradient @ pinvh(at.fisher) @ at.gradient),
     )
 
 

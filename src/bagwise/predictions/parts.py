@@ -109,7 +109,7 @@ def brief(values: Any) -> str:
     >>> brief([0.5, 2.0]), brief("ten"), brief(np.zeros(9))
     ('0.5, 2.0', "'ten'", '0.0, 0.0, 0.0 and 6 more')
     """
-    if not isinstance(values, list | tuple | np.ndarray) or np.ndim(values) == 0:
+    if not isinstance(values, list | tuple | np.ndarray) or getattr(values, "ndim", 1) == 0:
         return _word(values)
     shown = list(values)
     rest = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""

@@ -130,16 +130,13 @@ class Roles:
         left_out: dict[str, str] = {}
         if self.features is None:
             check_present(table, [name for name in categories if name not in others])
-            taken = set(others)
-            reasons = {
-                name: None if name in categories else self._why_not(table, name, tallies)
-                for name in table.columns
-                if name not in taken
+            known: dict[str, str | None] = {
+                **dict.fromkeys(categories),
+                **dict.fromkeys(others, ""),
             }
-            features = [name for name, why in reasons.items() if why is None]
-            left_out = {name: why for name, why in reasons.items() if why is not None}
+            features, left_out = self._by_default(table, known, tallies)
             if labels is not None and not covariates:
-                spare = [n for n in labels.columns if n not in taken and n not in table.columns]
+                spare = [n for n in labels.columns if n not in known and n not in table.columns]
                 left_out |= dict.fromkeys(spare, "of the labels table, not named as a covariate")
         else:
             features = name_list(self.features)
@@ -160,6 +157,20 @@ class Roles:
             cells=self.cells,
             left_out=left_out,
         )
+
+    def _by_default(
+        self, table: Table, known: dict[str, str | None], tallies: Mapping[str, Tally] | None
+    ) -> tuple[list[str], dict[str, str]]:
+        """Return the columns that are features, and why others are not.
+
+        Of some it is known: None if they are, nothing to be said if they have other roles.
+        """
+        reasons = {
+            name: known[name] if name in known else self._why_not(table, name, tallies)
+            for name in table.columns
+        }
+        features = [name for name, why in reasons.items() if why is None]
+        return features, {name: why for name, why in reasons.items() if why}
 
     def _why_not(self, table: Table, name: str, tallies: Mapping[str, Tally] | None) -> str | None:
         """Say why a column is no feature unless it is named, None if it is one; raise if unsure."""
