@@ -145,6 +145,7 @@ def test_taken_bags_have_the_posterior_they_had(prior, other_z, bags):
     for all_ in (whole, whole.at_size(np.arange(1.0, 8.0))):
         some = all_.take(bags)
         assert len(some) == len(SIZES[bags])
+        assert len(some.sizes) == len(np.unique(SIZES[bags]))  # no work for bags that are gone
         for found, expected in zip(linear(some, w), linear(all_, w), strict=True):
             assert_close(found, expected[:, bags], rtol=1e-13)
     later = whole.take(bags).at_size(7.0)

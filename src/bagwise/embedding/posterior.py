@@ -157,9 +157,10 @@ class EmbeddingPosterior:
         return replace(self, at=distinct_sizes(sizes, self.model.shrinks))
 
     def take(self, bags: Any) -> EmbeddingPosterior:
-        """Return the posterior of some of the bags."""
-        at = None if self.at is None else (self.at[0], self.at[1][bags])
-        return replace(self, t=self.t[bags], size_of=self.size_of[bags], at=at)
+        """Return the posterior of some of the bags, with the sizes that these have."""
+        sizes, size_of = _taken(self.sizes, self.size_of[bags])
+        at = None if self.at is None else _taken(self.at[0], self.at[1][bags])
+        return replace(self, t=self.t[bags], sizes=sizes, size_of=size_of, at=at)
 
     def linear(
         self, w: Float64[np.ndarray, "s q"]
@@ -199,3 +200,11 @@ def distinct_sizes(
         return np.ones(1), np.zeros(len(sizes), dtype=np.int64)
     distinct, size_of = np.unique(sizes, return_inverse=True)
     return distinct, size_of
+
+
+def _taken(
+    sizes: Float64[np.ndarray, " m"], size_of: Int[np.ndarray, " n"]
+) -> tuple[Float64[np.ndarray, " l"], Int[np.ndarray, " n"]]:
+    """Return the sizes that are still there, and each bag's place among them."""
+    used, place = np.unique(size_of, return_inverse=True)
+    return sizes[used], place
