@@ -74,7 +74,7 @@ def test_indexing_does_not_check_again(monkeypatch):
     def fail(*args):
         raise AssertionError("checked again")
 
-    monkeypatch.setattr(validation, "first_not_finite", fail)
+    monkeypatch.setattr(validation, "first_unusable", fail)
     assert bags[1:3].n_bags == bags[[0, 1]].n_bags == 2
     with pytest.raises(AssertionError, match="checked again"):
         full_bags()

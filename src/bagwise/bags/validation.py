@@ -205,9 +205,6 @@ def first_unusable(array: Float[np.ndarray, "rows columns"]) -> tuple[int, int] 
     return None
 
 
-first_not_finite = first_unusable
-
-
 def check_offsets(offsets: Any, ids: Any) -> Int64[np.ndarray, " n_offsets"]:
     """Return offsets as int64: from 0, growing by at least one point per bag; one id per bag."""
     offsets = np.asarray(offsets, dtype=np.int64)

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Float64, Int, Shaped
 
 from bagwise.bags.grouping import show
 from bagwise.bags.tables.frames import composite_ids
-from bagwise.bags.validation import first_not_finite
+from bagwise.bags.validation import first_unusable
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
 
 SHOWN = 5  # bags, columns or categories that a message names before it only counts the others
@@ -152,7 +152,7 @@ def check_finite(
 ) -> None:
     """Raise if a row that is kept has an infinite value; missing ones were seen to before."""
     everything = bool(keep.all())
-    found = first_not_finite(array if everything else array[keep])
+    found = first_unusable(array if everything else array[keep])
     if found is not None:
         row, column = found
         row = row if everything else int(np.flatnonzero(keep)[row])
