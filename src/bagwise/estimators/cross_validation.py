@@ -71,14 +71,14 @@ def cross_val_predict_dist(
     bags = as_bags(X)
     labels = labels_of(model, y, bags)
     splits = make_splits(model, labels, cv, groups_of(groups, bags))
-    options = {"sample_weight": weights_of(sample_weight, bags), "n_jobs": n_jobs}
     found = out_of_fold(
         {"model": model},
         bags,
         labels,
         check_once_each(splits, bags.n_bags),
+        sample_weight=weights_of(sample_weight, bags),
+        n_jobs=n_jobs,
         progress=progress,
-        **options,
     )
     return found["model"]
 

@@ -186,9 +186,10 @@ def tune(
     metric = _checked_metric(estimator, metric)
     candidates = list(ParameterGrid(dict(paper_grid(estimator) if grid is None else grid)))
     cache = FeatureCache() if cache is None else cache
+    parts: Iterator[_Part]
     if validation is None:
         splits = _splits(estimator, y, cv, groups_of(groups, bags))
-        parts = (_Part.of_fold(bags, y, weights, split) for split in splits)
+        n_parts, parts = len(splits), (_Part.of_fold(bags, y, weights, each) for each in splits)
     else:
         if cv is not None or groups is not None:
             raise BagwiseError.because(
@@ -196,15 +197,16 @@ def tune(
                 "one way to hold bags out",
                 "Leave validation out to choose by cross-validation.",
             )
-        splits, parts = [()], iter([_Part.of_validation(estimator, bags, y, weights, validation)])
+        n_parts = 1
+        parts = iter([_Part.of_validation(estimator, bags, y, weights, validation)])
     shared = _by_features(estimator, candidates)
-    scores = np.zeros((len(candidates), len(splits)))
+    scores = np.zeros((len(candidates), n_parts))
     jobs = (
         ([candidates[c] for c in chosen], part, metric, cache)
         for part in parts
         for chosen in shared
     )
-    places = ((chosen, fold) for fold in range(len(splits)) for chosen in shared)
+    places = ((chosen, fold) for fold in range(n_parts) for chosen in shared)
     with Progress("tuning", scores.size, progress) as bar:
         for (chosen, fold), found in zip(places, _run(estimator, jobs, n_jobs), strict=True):
             scores[chosen, fold] = found
