@@ -77,7 +77,7 @@ def read(reader, column, folder, name="x", **roles):
 
 def points(table):
     """The stacked points, read in a pass if they are on disk."""
-    if hasattr(table.bags, "batches"):
+    if hasattr(table.bags, "points_at"):
         return table.bags.points_at(np.arange(table.bags.n_points))
     return table.bags.points
 

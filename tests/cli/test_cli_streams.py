@@ -238,6 +238,7 @@ def defaults_of_level():
 
 def test_there_is_one_default_level():
     found = dict(defaults_of_level())
-    assert {"bagwise.predictions.gaussian.Prediction.interval", "bagwise.report.make"} < set(found)
+    assert {"bagwise.predictions.gaussian.Prediction.interval"} < set(found)
+    assert {"bagwise.inspection.report.make"} < set(found)
     assert {"bagwise.cli.predict.predict", "bagwise.cli.report.report"} < set(found)
     assert set(found.values()) == {LEVEL}, found

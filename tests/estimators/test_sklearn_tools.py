@@ -159,7 +159,7 @@ def test_what_takes_bags_for_rows_is_told_the_way(name):
         REFUSED[name],
         "bags were asked for as one array",
         "hands bags on, such as cross_val_score",
-        "bagwise.estimators.pointwise.make_pipeline(StandardScaler(), model)",
+        "bagwise.make_pipeline(StandardScaler(), model)",
         error=InvalidBagsError,
     )
 

@@ -77,14 +77,11 @@ def shuffled(model: Any, y: np.ndarray, n_folds: Any) -> Any:
     Of classes every fold has its share, so there are no more folds than bags of the rarer.
     """
     n_folds = N_FOLDS if n_folds is None else int(n_folds)
-    try:
-        if not is_classifier(model):
-            return KFold(n_folds, shuffle=True, random_state=0)
-        return StratifiedKFold(min(n_folds, _smallest_class(y)), shuffle=True, random_state=0)
-    except ValueError:
-        raise BagwiseError.because(
-            f"cv is {n_folds}", "at least 2 folds", f"Try {N_FOLDS}."
-        ) from None
+    if n_folds < 2:
+        raise BagwiseError.because(f"cv is {n_folds}", "at least 2 folds", f"Try {N_FOLDS}.")
+    if not is_classifier(model):
+        return KFold(n_folds, shuffle=True, random_state=0)
+    return StratifiedKFold(min(n_folds, _smallest_class(y)), shuffle=True, random_state=0)
 
 
 def _smallest_class(y: np.ndarray) -> int:
