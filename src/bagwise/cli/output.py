@@ -129,7 +129,7 @@ class Output:
                 f"Choose another {self.option}.",
             )
         here = Path(os.path.realpath(self.path))
-        inside = source.is_dir() and here.is_relative_to(os.path.realpath(source))
+        inside = os.path.isdir(source) and here.is_relative_to(os.path.realpath(source))
         if inside and self.path.name.lower().endswith(TABLES):
             raise WrongLine.because(
                 f"{self.option} {self.path} lies in the folder {source}, whose tables are read",
