@@ -167,6 +167,11 @@ def test_long_ids_are_shown_by_their_start():
     assert str(caught.value).startswith("bag 'xxx") and len(str(caught.value)) < 250
 
 
+def test_a_label_that_is_a_list_is_no_label():
+    table = pa.table({"id": [0, 0, 1], "x": [1.0, 2.0, 3.0], "y": [[1], [1], [2, 3]]})
+    fails(lambda: Bags.from_frame(table, bag="id", label="y"), "'y' holds values of type")
+
+
 def test_information_that_is_singular():
     """Weights over 24 orders of magnitude leave nothing known of some covariates."""
     for seed in range(20):

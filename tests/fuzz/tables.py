@@ -161,7 +161,7 @@ def fit_table(trial, made):
     model = model(n_landmarks=None, bandwidth_scale=1.0, weight_var=1.0)
     trial.call("fit", model.fit, bags, y)
     trial.counts["fitted"] += 1
-    predicted(trial, "train", model, bags, y, False)
+    predicted(trial, "train", model, bags, y, False, np.ones(bags.n_bags, dtype=bool))
 
 
 # ---- files --------------------------------------------------------------------------------------

@@ -116,15 +116,12 @@ class Trial:
             if not np.isfinite(array).all():
                 self.find(what, f"silent {array[~np.isfinite(array)][0]} in the answer")
 
-    def near_labels(self, what, mean, labels, *, told=False):
-        """Find predictions beyond ten ranges of the training labels; equal ones have a millionth.
-
-        Of bags unlike any in training, a line goes as far as they are, and it suffices to be told.
-        """
+    def near_labels(self, what, mean, labels):
+        """Find predictions beyond ten ranges of the labels; equal labels have a millionth."""
         low, high = float(np.min(labels)), float(np.max(labels))
         least = 1e-6 * (max(abs(low), abs(high)) or 1.0)
         beyond = np.maximum(low - mean, mean - high) / max(high - low, least)
-        if beyond.size and beyond.max() > LABEL_RANGES and not told:
+        if beyond.size and beyond.max() > LABEL_RANGES:
             self.find(what, f"prediction {beyond.max():.3g} label ranges beyond the labels")
 
     def find(self, what, text):

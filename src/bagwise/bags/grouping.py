@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -214,6 +215,12 @@ class Grouping:
                 f"bag {show(self.ids[bag])}, row {within}, {name} is missing",
                 "a value in every row",
                 "Fill it in or drop the bag.",
+            )
+        if rows.dtype.kind == "O" and not isinstance(rows[0], Hashable):
+            raise error.because(
+                f"{name} holds values of type {type(rows[0]).__name__}, such as {show(rows[0])}",
+                "one number, word or truth value in a row",
+                "Take a number out of them first, or name another column.",
             )
         first = rows[self.offsets[:-1]]
         differs = np.flatnonzero(rows != np.repeat(first, np.diff(self.offsets)))

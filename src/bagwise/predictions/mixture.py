@@ -363,7 +363,7 @@ def _tail_and_density(
     sign: float,
 ) -> tuple[Float[np.ndarray, " b"], Float[np.ndarray, " b"]]:
     """P(X <= t), or P(X > t) if ``sign`` is -1, and the density without point masses."""
-    z = _standardise(t, means, std)
+    z = np.clip(_standardise(t, means, std), -FARTHEST, FARTHEST)
     mass = ndtr(sign * z).mean(axis=1)
     bell = np.exp(-0.5 * (z**2 + LOG_TWO_PI))
     return mass, np.divide(bell, std, out=bell, where=std > 0).mean(axis=1)
