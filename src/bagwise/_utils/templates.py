@@ -22,7 +22,7 @@ def render(package: str, name: str, **values: Any) -> str:
     )
     compact = {"ensure_ascii": False, "separators": (",", ":"), "allow_nan": False}
     environment.policies["json.dumps_kwargs"] = compact
-    return environment.get_template(name).render(values).lstrip()  # a page starts with its type
+    return environment.get_template(name).render(values).strip() + "\n"
 
 
 def asset(package: str, name: str) -> str:
