@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Required, TypedDict
 
+from bagwise.bags.grouping import show
 from bagwise.bags.tables.categories import Category, check_categories
 from bagwise.bags.tables.cells import Cells, Tally
 from bagwise.bags.tables.frames import (
@@ -92,6 +93,15 @@ class Roles:
     sep: str | None = None
     decimal: str = "."
     thousands: str | None = None
+
+    def __post_init__(self) -> None:
+        for role, name in (("label", self.label), ("weights", self.weights)):
+            if name is not None and not isinstance(name, str):
+                raise BagwiseError.because(
+                    f"{role} is a {type(name).__name__}, {show(name)}",
+                    "the name of one column",
+                    "Give it as a string.",
+                )
 
     @cached_property
     def cells(self) -> Cells:
