@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float64, Int
+from scipy.optimize import minimize_scalar
 
 if TYPE_CHECKING:
     from bagwise.embedding.model import EmbeddingModel
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
 
 # Points of a bag of which nothing is left to be known.
 ENDLESS = 1e200
+
+# How far log η may be from the one that halves a bag of median size.
+LOG_RANGE = 20.0
+
+# Groups of bags of about one size, where each size for itself would take too long.
+MAX_GROUPS = 12
 
 
 def slack(seen: Any, spectrum: Any) -> Any:
@@ -75,6 +82,8 @@ class EmbeddingPosterior:
     t : (n, c), what the bags say
     sizes : (m,), distinct sizes;  size_of : (n,), which of them each bag has
     scale : (s,), η; of several draws of it, or one
+    sampling : τ, by which sizes are divided: 1 if the points are a sample of the bag, 0 if they are
+        all there is, and nothing is left to be known
     at : (l,) and (n,), the sizes at which the variance is asked for, and which each bag has; by
         default those of the bags
 
@@ -97,6 +106,7 @@ class EmbeddingPosterior:
     size_of: Int[np.ndarray, " n"]
     scale: Float64[np.ndarray, " s"]
     at: tuple[Float64[np.ndarray, " l"], Int[np.ndarray, " n"]] | None = None
+    sampling: float = 1.0
 
     def __len__(self) -> int:
         return len(self.t)
@@ -104,12 +114,12 @@ class EmbeddingPosterior:
     @cached_property
     def slack(self) -> Float64[np.ndarray, "m c"]:
         """κ at each distinct size, for one η."""
-        return slack(self._eta * self.sizes[:, None], self.model.spectrum)
+        return slack(self._eta * self._counted(self.sizes), self.model.spectrum)
 
     @cached_property
     def gain(self) -> Float64[np.ndarray, "m c"]:
         """ηNκ at each distinct size: what (ηr + Σ/N)^-1 becomes in these coordinates, times η."""
-        return self._eta * self.sizes[:, None] * self.slack
+        return self._eta * self._counted(self.sizes) * self.slack
 
     @cached_property
     def mean(self) -> Float64[np.ndarray, "n c"]:
@@ -124,7 +134,7 @@ class EmbeddingPosterior:
         sizes, _ = (self.sizes, None) if self.at is None else self.at
         if not self.model.shrinks:
             return np.zeros((len(sizes), self.t.shape[1]))
-        return left_over(self._eta * sizes[:, None], self._eta, self.model.spectrum)
+        return left_over(self._eta * self._counted(sizes), self._eta, self.model.spectrum)
 
     @property
     def var_of(self) -> Int[np.ndarray, " n"]:
@@ -141,6 +151,12 @@ class EmbeddingPosterior:
         (scale,) = self.scale
         return float(scale)
 
+    def _counted(self, sizes: Float64[np.ndarray, " m"]) -> Float64[np.ndarray, "m 1"]:
+        """Return N/τ as a column, never endless: ∞ times a vanishing λ is no number."""
+        if self.sampling == 0.0:
+            return np.full((len(sizes), 1), ENDLESS)
+        return np.minimum(sizes / self.sampling, ENDLESS)[:, None]
+
     def at_landmarks(self) -> Float64[np.ndarray, "n d"]:
         """Return the posterior means of the embeddings at the landmarks, for one η."""
         return self.model.prior_mean + self.mean @ self.model.landmark_map.T
@@ -155,6 +171,21 @@ class EmbeddingPosterior:
         sizes = np.minimum(np.asarray(n_points, dtype=np.float64), ENDLESS)
         sizes = np.broadcast_to(sizes, (len(self),))
         return replace(self, at=distinct_sizes(sizes, self.model.shrinks))
+
+    def most_likely_scale(self) -> float:
+        """Return the η under which what the bags say is most likely: t_i ~ N(0, ηλ + 1/N_i).
+
+        For who has no labels to learn η from.
+        """
+        sizes = self.sizes[self.size_of][:, None]
+
+        def loss(log_scale: float) -> float:
+            var = np.exp(log_scale) * self.model.spectrum + 1.0 / sizes
+            return float(np.sum(np.log(var) + self.t**2 / var))
+
+        middle = -float(np.log(self.model.typical() * np.median(sizes)))
+        bounds = (middle - LOG_RANGE, middle + LOG_RANGE)
+        return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
 
     def take(self, bags: Any) -> EmbeddingPosterior:
         """Return the posterior of some of the bags, with the sizes that these have."""
@@ -177,17 +208,17 @@ class EmbeddingPosterior:
             return g @ self.t.T, np.zeros((len(w), len(sizes)))
         eta, spectrum = self.scale[:, None], self.model.spectrum
         mean, var = np.empty((len(w), len(self))), np.empty((len(w), len(sizes)))
-        for s, size in enumerate(self.sizes):
+        for s, size in enumerate(self._counted(self.sizes)):
             bags = np.flatnonzero(self.size_of == s)
             mean[:, bags] = (shrunk(size * eta, spectrum) * g) @ self.t[bags].T
-        for s, size in enumerate(sizes):
+        for s, size in enumerate(self._counted(sizes)):
             var[:, s] = np.sum(left_over(size * eta, eta, spectrum) * g**2, axis=1)
         return mean, var + self.scale[:, None] * self.model.unseen_variance(w)[:, None]
 
     def slope(self, g: Float64[np.ndarray, "s c"]) -> Float64[np.ndarray, " d"]:
         """Return v = W (1 − κ) g, averaged over draws: g·e_i = v·(μ̂_i − m0) for the first bag."""
         if self.model.shrinks:
-            size = self.sizes[self.size_of[0]]
+            size = self._counted(self.sizes)[self.size_of[0]]
             g = shrunk(size * self.scale[:, None], self.model.spectrum) * g
         return self.model.projection @ g.mean(axis=0)
 
@@ -200,6 +231,27 @@ def distinct_sizes(
         return np.ones(1), np.zeros(len(sizes), dtype=np.int64)
     distinct, size_of = np.unique(sizes, return_inverse=True)
     return distinct, size_of
+
+
+def size_groups(
+    sizes: Float64[np.ndarray, " n"], most: int = MAX_GROUPS
+) -> tuple[Float64[np.ndarray, " g"], Int[np.ndarray, " n"]]:
+    """Group bags of about one size: the typical size of each group, and the group of each bag.
+
+    Examples
+    --------
+    >>> size_groups(np.array([1.0, 2.0, 2.0, 100.0]))
+    (array([  1.,   2., 100.]), array([0, 1, 1, 2]))
+    """
+    distinct, place = np.unique(sizes, return_inverse=True)
+    if len(distinct) > most:
+        # equally many bags in each, as far as ties allow
+        cuts = np.unique(np.quantile(sizes, np.linspace(0.0, 1.0, most + 1)[1:-1]))
+        place = np.searchsorted(cuts, sizes, side="left")
+        _, place = np.unique(place, return_inverse=True)
+        logs = np.bincount(place, np.log(sizes)) / np.bincount(place)
+        distinct = np.exp(logs)
+    return distinct, place
 
 
 def _taken(

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float64
 
 from bagwise.embedding.model import (
+    NULL,
     EmbeddingModel,
     general_model,
     kernel_model,
     whitening,
     with_floor,
 )
+from bagwise.embedding.posterior import size_groups
 from bagwise.embedding.sums import BagStats
 from bagwise.features.maps import Features, LandmarkFeatures, PriorGram
+
+
+# Bags that the prior r = k is worth, when the covariance between bags is learnt.
+PSEUDO_BAGS = 20.0
+
+# Steps of expectation maximisation, at most, and the relative change after which it ends.
+EM_STEPS = 100
+EM_TOLERANCE = 1e-4
 
 
 class Prior(Protocol):
@@ -74,6 +84,11 @@ class FixedPrior:
         weight_map = whitening(features.weight_gram())
         return cls(general_model(prior_mean, within_cov, prior, weight_map, same_landmarks=False))
 
+    @classmethod
+    def learnt(cls, features: Features, stats: BagStats, floor: float) -> FixedPrior:
+        """Return the covariance of embeddings between bags, as the bags themselves show it."""
+        return cls(learnt_model(cls.kernel(features, stats, floor).model, stats))
+
     def at(self, log_length: float | None) -> EmbeddingModel:
         """Return the model."""
         return self.model
@@ -81,6 +96,57 @@ class FixedPrior:
     def slope(self, log_length: float) -> PriorSlope:
         """Raise: there is no length to differentiate by."""
         raise TypeError("a fixed prior has no length scale")
+
+
+def learnt_model(
+    model: EmbeddingModel, stats: BagStats, pseudo_bags: float = PSEUDO_BAGS, steps: int = EM_STEPS
+) -> EmbeddingModel:
+    """Return the model of the prior that the bags show, in coordinates that diagonalise it.
+
+    t_i ~ N(0, B + I/N_i),   B ~ inverse Wishart around ηΛ, with the weight of some bags
+
+    Λ = diag(λ) is the covariance of the model given, η the most likely scale of it. B is found by
+    expectation maximisation: with G_i = B (B + I/N_i)^-1,
+
+    B ← {ν ηΛ + Σ_i (G_i t_i t_i^T G_i^T + B − G_i B)} / (ν + n)
+
+    and its eigenvectors are the new directions. A function has the norm that it had.
+
+    Parameters
+    ----------
+    model : EmbeddingModel, of the prior r = k
+    stats : BagStats of the training bags
+    pseudo_bags : ν, the weight of the prior;  steps : of expectation maximisation
+
+    Examples
+    --------
+    >>> stats = BagStats(np.array([[-2.0, 0.0], [2.0, 0.0]] * 50), np.full(100, 1e6), np.eye(2))
+    >>> model = kernel_model(np.zeros(2), np.eye(2), np.eye(2), 1e6)
+    >>> learnt_model(model, stats, 1e-9).spectrum.round(3)
+    array([0., 4.])
+    """
+    posterior = model.posterior(stats)
+    center = posterior.most_likely_scale() * np.diag(model.spectrum)
+    sizes, group_of = size_groups(stats.sizes)
+    counts = np.bincount(group_of)
+    scatter = [posterior.t[group_of == g].T @ posterior.t[group_of == g] for g in range(len(sizes))]
+    eye, B = np.eye(len(center)), center
+    for _ in range(steps):
+        total = pseudo_bags * center
+        for size, count, outer in zip(sizes, counts, scatter, strict=True):
+            gain = np.linalg.solve(B + eye / size, B).T
+            total = total + gain @ outer @ gain.T + count * (B - gain @ B)
+        before, B = B, (total + total.T) / (2.0 * (pseudo_bags + len(group_of)))
+        if np.abs(B - before).max() < EM_TOLERANCE * np.abs(B).max():
+            break
+    spectrum, turn = np.linalg.eigh(B)
+    return replace(
+        model,
+        projection=model.projection @ turn,
+        landmark_map=model.landmark_map @ turn,
+        spectrum=np.maximum(spectrum, NULL * spectrum[-1]),
+        function_map=turn.T @ model.function_map,
+    )
 
 
 class ConvolvedPrior:

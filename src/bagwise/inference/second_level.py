@@ -1,0 +1,337 @@
+"""Second-level kernel: how alike the labels of two bags are, whose embeddings are not known exactly.
+
+Bag i has the standardised embedding z_i ~ N(a_i, diag(c_i)), what is known of it from its points,
+and an input x_i that is known exactly (log size, covariates). With a linear and a Gaussian part,
+
+    κ(i, j) = s_l z_i·z_j + s_g exp(−‖z_i − z_j‖²/2ℓ²) g(x_i, x_j) + h(x_i, x_j)
+
+has expectations in closed form. For two bags, independent given their points,
+
+    E κ = s_l a_i·a_j + s_g Π_k (1 + (c_ik + c_jk)/ℓ²)^(-1/2) exp(−½ Σ_k (a_ik − a_jk)²/D_k) g + h
+
+with D = ℓ² + c_i + c_j; for a bag and itself z_i·z_i has the expectation ‖a_i‖² + Σ_k c_ik and the
+Gaussian is 1. The difference is the bag's *nugget*: what of its label its points cannot tell.
+
+c depends on the size of the bag only. Bags of about one size form a group, so that everything is
+matrix products of pairs of groups, and so are all derivatives.
+
+References
+----------
+Girard, Rasmussen, Quiñonero-Candela, Murray-Smith (2003), Gaussian process priors with uncertain
+inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float64, Int
+
+from bagwise.embedding.posterior import EmbeddingPosterior
+
+@dataclass(frozen=True)
+class Scales:
+    """Hyperparameters; labels and inputs are standardised.
+
+    Attributes
+    ----------
+    linear, gauss : s_l, s_g, variances of the two parts
+    length : ℓ, where the embeddings of an average bag have the squared norm 1
+    tilt : q; the k-th direction of the embedding has the share λ_k^-q of that norm
+    prior_scale : η;  sampling : τ, by which the number of points is divided
+    effects, effects_length : variance and length of the covariates' part
+    size, size_length : variance and length of the part of log N
+    noise, size_noise : σ² and c; the noise is σ² + c N_typical/N
+    """
+
+    linear: float = 0.3
+    gauss: float = 0.5
+    length: float = 1.0
+    tilt: float = 0.0
+    prior_scale: float = 1.0
+    sampling: float = 1.0
+    effects: float = 1.0
+    effects_length: float = 5.0
+    size: float = 0.05
+    size_length: float = 5.0
+    noise: float = 0.1
+    size_noise: float = 0.03
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return the names, in the order of vectors of them."""
+        return tuple(field.name for field in fields(cls))
+
+    def vector(self, names: tuple[str, ...]) -> Float64[np.ndarray, " h"]:
+        """Return some of them, logs of all but the tilt."""
+        return np.array([_to_real(name, getattr(self, name)) for name in names])
+
+    def moved(self, names: tuple[str, ...], vector: Float64[np.ndarray, " h"]) -> Scales:
+        """Return scales of which some are those of a vector."""
+        values = zip(names, vector.tolist(), strict=True)
+        return replace(self, **{name: _from_real(name, value) for name, value in values})
+
+
+def _to_real(name: str, value: float) -> float:
+    return value if name == "tilt" else float(np.log(value))
+
+
+def _from_real(name: str, value: float) -> float:
+    return value if name == "tilt" else float(np.exp(value))
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What is known of n bags: the standardised posterior of their embeddings, and exact inputs.
+
+    Attributes
+    ----------
+    mean : (n, c), a
+    var : (g, c), of the bags of a group;  group_of : (n,), the group that each bag has
+    log_size : (n,), standardised log N
+    design : (n, r), fixed effects
+    """
+
+    mean: Float64[np.ndarray, "n c"]
+    var: Float64[np.ndarray, "g c"]
+    group_of: Int[np.ndarray, " n"]
+    log_size: Float64[np.ndarray, " n"]
+    design: Float64[np.ndarray, "n r"]
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    @cached_property
+    def groups(self) -> list[tuple[int, Int[np.ndarray, " k"]]]:
+        """The groups that have bags, and these."""
+        order = np.argsort(self.group_of, kind="stable")
+        used, starts = np.unique(self.group_of[order], return_index=True)
+        return list(zip(used.tolist(), np.split(order, starts[1:]), strict=True))
+
+    @property
+    def total_var(self) -> Float64[np.ndarray, " n"]:
+        """Σ_k c_ik."""
+        return self.var.sum(axis=1)[self.group_of]
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """From the posterior of an embedding to standardised inputs, and their derivatives.
+
+    z_k = √ω_k e_k/√(ηλ_k),   ω_k = λ_k^-q / Σ_l λ_l^-q,   so that   c_k = ω_k κ_k
+
+    An average bag, of which nothing is known, has E‖z‖² = 1.
+
+    Attributes
+    ----------
+    spectrum : (c,), λ of the embedding's model
+    scales : Scales
+    """
+
+    spectrum: Float64[np.ndarray, " c"]
+    scales: Scales
+
+    @cached_property
+    def shares(self) -> Float64[np.ndarray, " c"]:
+        """ω."""
+        powers = -self.scales.tilt * np.log(self.spectrum)
+        powers = np.exp(powers - powers.max())
+        return powers / powers.sum()
+
+    @cached_property
+    def tilting(self) -> Float64[np.ndarray, " c"]:
+        """∂ log ω/∂q = −(log λ − Σ_l ω_l log λ_l)."""
+        logs = np.log(self.spectrum)
+        return self.shares @ logs - logs
+
+    @cached_property
+    def units(self) -> Float64[np.ndarray, " c"]:
+        """z_k/e_k = √(ω_k/(ηλ_k))."""
+        return np.sqrt(self.shares / (self.scales.prior_scale * self.spectrum))
+
+    def mean(self, posterior: EmbeddingPosterior) -> Float64[np.ndarray, "n c"]:
+        """Return a."""
+        return posterior.mean * self.units
+
+    def var_of(self, posterior: EmbeddingPosterior) -> Float64[np.ndarray, "l c"]:
+        """Return c at the sizes that a posterior is asked about."""
+        return posterior.var * self.units**2
+
+    def var(self, slack: Float64[np.ndarray, "g c"]) -> Float64[np.ndarray, "g c"]:
+        """Return c of bags that have this κ."""
+        return self.shares * slack
+
+
+@dataclass(frozen=True, eq=False)
+class SecondLevelKernel:
+    """κ at some scales.
+
+    Examples
+    --------
+    >>> bags = Inputs(np.zeros((2, 1)), np.ones((1, 1)), np.zeros(2, int), np.zeros(2), np.ones((2, 1)))
+    >>> kernel = SecondLevelKernel(Scales(linear=1.0, gauss=1.0, effects=1e-9, size=1e-9))
+    >>> kernel.between(bags, bags).round(3), kernel.nugget(bags).round(3)
+    (array([[0.577, 0.577], [0.577, 0.577]]), array([1.423, 1.423]))
+    """
+
+    scales: Scales
+
+    def between(self, x: Inputs, z: Inputs) -> Float64[np.ndarray, "n m"]:
+        """Return E κ for bags x and z, as if none were the same."""
+        gram = self.gauss(x, z)
+        gram += self.scales.linear * (x.mean @ z.mean.T)
+        gram += self.scales.effects * (x.design @ z.design.T)
+        gram += self.scales.size * np.multiply.outer(x.log_size, z.log_size)
+        return gram
+
+    def nugget(self, x: Inputs) -> Float64[np.ndarray, " n"]:
+        """Return what a bag and itself have in common more than two such bags would have."""
+        spread = np.exp(-0.5 * np.sum(np.log1p(2.0 * x.var / self.scales.length**2), axis=1))
+        return self.scales.gauss * (1.0 - spread[x.group_of]) + self.scales.linear * x.total_var
+
+    def variance(self, x: Inputs) -> Float64[np.ndarray, " n"]:
+        """Return E κ for each bag and itself: the prior variance of its latent value."""
+        return (
+            self.scales.gauss
+            + self.scales.linear * (np.sum(x.mean**2, axis=1) + x.total_var)
+            + self.scales.effects * np.sum(x.design**2, axis=1)
+            + self.scales.size * x.log_size**2
+        )
+
+    def gauss(self, x: Inputs, z: Inputs) -> Float64[np.ndarray, "n m"]:
+        """Return the Gaussian part of E κ."""
+        gram = np.empty((len(x), len(z)))
+        for rows, columns, inverse, log_factor in self._pairs(x, z):
+            gram[np.ix_(rows, columns)] = _minus_half_distance(
+                x.mean[rows], z.mean[columns], inverse, log_factor
+            )
+        exact, other = self._exact(x), self._exact(z)
+        gram += _minus_half_distance(exact, other, np.ones(exact.shape[1]), 0.0)
+        np.exp(gram, out=gram)
+        gram *= self.scales.gauss
+        return gram
+
+    def slope(
+        self, x: Inputs, z: Inputs, alpha: Float64[np.ndarray, " m"]
+    ) -> Float64[np.ndarray, "n c"]:
+        """Return the gradient of Σ_j α_j E κ(i, j) in a_i, for every bag of x."""
+        gradient = np.tile(self.scales.linear * (alpha @ z.mean), (len(x), 1))
+        weighted = self.gauss(x, z) * alpha
+        for rows, columns, inverse, _ in self._pairs(x, z):
+            block = weighted[np.ix_(rows, columns)]
+            pulled = block @ z.mean[columns] - block.sum(axis=1)[:, None] * x.mean[rows]
+            gradient[rows] += pulled * inverse
+        return gradient
+
+    def _exact(self, x: Inputs) -> Float64[np.ndarray, "n r+1"]:
+        """Return the exact inputs in units of their lengths."""
+        return np.column_stack(
+            [x.log_size / self.scales.size_length, x.design / self.scales.effects_length]
+        )
+
+    def _pairs(self, x: Inputs, z: Inputs) -> Iterator[tuple]:
+        """Yield the bags of each pair of groups, 1/D, and the log of the determinant's factor."""
+        square = self.scales.length**2
+        for g, rows in x.groups:
+            for h, columns in z.groups:
+                both = x.var[g] + z.var[h]
+                yield rows, columns, 1.0 / (square + both), -0.5 * np.sum(np.log1p(both / square))
+
+    def gradient(
+        self, x: Inputs, slope: Float64[np.ndarray, "n n"], gauss: Float64[np.ndarray, "n n"]
+    ) -> Gradient:
+        """Return the derivatives of Σ_ij slope_ij E κ_ij between bags.
+
+        Parameters
+        ----------
+        x : Inputs, the training bags
+        slope : (n, n), symmetric
+        gauss : (n, n), the Gaussian part at x
+        """
+        square, E = self.scales.length**2, slope * gauss
+        by_mean, by_var, by_length = np.zeros_like(x.mean), np.zeros_like(x.var), 0.0
+        for g, rows in x.groups:
+            for h, columns in x.groups:
+                if h < g:
+                    continue
+                double = 1.0 if h == g else 2.0
+                block = E[np.ix_(rows, columns)]
+                a, b = x.mean[rows], x.mean[columns]
+                inverse = 1.0 / (square + x.var[g] + x.var[h])
+                right, left = block @ b, block.T @ a
+                out, into = block.sum(axis=1), block.sum(axis=0)
+                by_mean[rows] -= double * (out[:, None] * a - right) * inverse
+                by_mean[columns] -= double * (into[:, None] * b - left) * inverse
+                squares = out @ a**2 + into @ b**2 - 2.0 * np.sum(a * right, axis=0)
+                by_both = 0.5 * double * (squares * inverse**2 - out.sum() * inverse)
+                by_var[g] += by_both
+                by_var[h] += by_both
+                # ℓ² is in D and in the factor's normalisation
+                by_length += 2.0 * square * by_both.sum() + double * out.sum() * len(inverse)
+        pulled, exact = slope @ x.mean, self._exact(x)
+        by_mean += 2.0 * self.scales.linear * pulled
+        distances = 2.0 * (E.sum(axis=1) @ exact**2 - np.sum(exact * (E @ exact), axis=0))
+        by_scale = {
+            "linear": self.scales.linear * float(np.sum(x.mean * pulled)),
+            "gauss": float(E.sum()),
+            "length": float(by_length),
+            "effects": self.scales.effects * float(np.sum(x.design * (slope @ x.design))),
+            "effects_length": float(distances[1:].sum()),
+            "size": self.scales.size * float(x.log_size @ slope @ x.log_size),
+            "size_length": float(distances[0]),
+        }
+        return Gradient(by_mean, by_var, by_scale)
+
+    def nugget_gradient(self, x: Inputs, slope: Float64[np.ndarray, " n"]) -> Gradient:
+        """Return the derivatives of Σ_i slope_i nugget_i."""
+        square, sums = self.scales.length**2, np.bincount(x.group_of, slope, minlength=len(x.var))
+        spread = np.exp(-0.5 * np.sum(np.log1p(2.0 * x.var / square), axis=1))
+        inverse = 1.0 / (square + 2.0 * x.var)
+        pull = self.scales.gauss * sums * spread
+        by_scale = {
+            "linear": self.scales.linear * float(slope @ x.total_var),
+            "gauss": self.scales.gauss * float(sums @ (1.0 - spread)),
+            "length": -2.0 * float(pull @ np.sum(x.var * inverse, axis=1)),
+        }
+        by_var = pull[:, None] * inverse + self.scales.linear * sums[:, None]
+        return Gradient(np.zeros_like(x.mean), by_var, by_scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """Derivatives of a function of the Gram matrix.
+
+    Attributes
+    ----------
+    by_mean : (n, c), in a;  by_var : (g, c), in the c of each group
+    by_scale : in log s_l, log s_g, log ℓ and so on, at fixed a and c
+    """
+
+    by_mean: Float64[np.ndarray, "n c"]
+    by_var: Float64[np.ndarray, "g c"]
+    by_scale: dict[str, float]
+
+    def __add__(self, other: Gradient) -> Gradient:
+        names = self.by_scale.keys() | other.by_scale.keys()
+        return Gradient(
+            self.by_mean + other.by_mean,
+            self.by_var + other.by_var,
+            {name: self.by_scale.get(name, 0.0) + other.by_scale.get(name, 0.0) for name in names},
+        )
+
+
+def _minus_half_distance(
+    x: Float64[np.ndarray, "n c"],
+    z: Float64[np.ndarray, "m c"],
+    inverse: Float64[np.ndarray, " c"],
+    constant: float,
+) -> Float64[np.ndarray, "n m"]:
+    """Return constant − ½ Σ_k (x_ik − z_jk)² inverse_k by a matrix product."""
+    left = x * inverse
+    result = left @ z.T
+    result -= 0.5 * np.sum(left * x, axis=1)[:, None]
+    result += constant - 0.5 * np.sum(z**2 * inverse, axis=1)
+    return result
