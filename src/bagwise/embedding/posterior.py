@@ -184,7 +184,9 @@ class EmbeddingPosterior:
             return float(np.sum(np.log(var) + self.t**2 / var))
 
         middle = -float(np.log(self.model.typical() * np.median(sizes)))
-        bounds = (middle - LOG_RANGE, middle + LOG_RANGE)
+        # There may be several minima, and far out it is flat: first on a grid.
+        best = min(middle + np.arange(-LOG_RANGE, LOG_RANGE + 1.0), key=loss)
+        bounds = (best - 1.0, best + 1.0)
         return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
 
     def take(self, bags: Any) -> EmbeddingPosterior:
