@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float64
-from scipy.linalg import cholesky, solve_triangular
 
 from bagwise.embedding.model import EmbeddingModel
 from bagwise.embedding.posterior import EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.base import MIN_NOISE, Response
 from bagwise.heads.task import Task
-from bagwise.inference.gp_evidence import JITTER, MAX_STEPS, GPProblem, Sizing
+from bagwise.inference.gp_evidence import GPProblem, Sizing
 from bagwise.inference.second_level import Coordinates, Inputs, Scales, SecondLevelKernel
 from bagwise.inference.spread import Spread
 from bagwise.predictions.latent import Latent
@@ -42,43 +41,59 @@ class GPHead:
     root: Float64[np.ndarray, "m m"]
     spread: Spread
     loss: float
+    of_classes: bool
 
     @classmethod
-    def fit(
-        cls, problem: GPProblem, max_steps: int = MAX_STEPS, spread: bool = True, rounds: int = 2
-    ) -> GPHead:
+    def fit(cls, problem: GPProblem, *, rounds: int = 2, spread: bool = True) -> GPHead:
         """Find the scales, then the process; again, with the bags' slopes of the one before."""
-        head = cls._at(problem, *problem.maximise(max_steps), spread=spread)
+        head = cls.at(problem, *problem.maximise())
         for _ in range(rounds):
-            slopes = head._own_slopes()
-            problem = replace(problem, slopes=slopes)
-            object.__setattr__(problem, "begin", head.scales)
-            head = cls._at(problem, *problem.maximise(max_steps), spread=spread)
-        return head
-
-    def _own_slopes(self):
-        kernel = SecondLevelKernel(self.scales)
-        coordinates = Coordinates(self.model.spectrum, self.scales)
-        return kernel.slope(self.basis, self.basis, self.alpha) * coordinates.units
+            problem = replace(
+                problem,
+                start=head.scales,
+                center=problem.center or problem.start,
+                slopes=head.own_slopes(),
+            )
+            head = cls.at(problem, *problem.maximise())
+        return head._with_spread(problem) if spread else head
 
     @classmethod
-    def _at(cls, problem, scales, loss, spread):
-        kernel = SecondLevelKernel(scales)
-        basis, kappa = problem.inputs(scales)
-        gram = kernel.between(basis, basis)
-        own = kernel.nugget(basis) if problem.slopes is None else problem.bag_var(kappa, scales)
-        gram[np.diag_indices_from(gram)] += own + problem.noise(scales) + JITTER
-        factor = cholesky(gram, lower=True, check_finite=False)
-        root = solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False).T
-        alpha = root @ (root.T @ problem.labels)
-        left_out = np.sum(root**2, axis=1)  # diagonal of A^-1
-        away = alpha / left_out  # y_i − its mean given the others, of variance 1/left_out
+    def at(cls, problem: GPProblem, scales: Scales, loss: float) -> GPHead:
+        """Return the process at some scales."""
+        state, found = problem.fit(scales)
+        none = Spread(np.zeros(2), np.ones(2), np.zeros(6))
+        return cls(
+            problem.model,
+            scales,
+            problem.sizing,
+            state.inputs,
+            found.alpha,
+            found.root,
+            none,
+            loss,
+            problem.likelihood is not None,
+        )
+
+    def own_slopes(self) -> Float64[np.ndarray, "m c"]:
+        """Return the gradient of the mean at each bag of the basis, in coordinates e."""
+        kernel = SecondLevelKernel(self.scales)
+        units = Coordinates(self.model.spectrum, self.scales).units
+        return kernel.slope(self.basis, self.basis, self.alpha) * units
+
+    def _with_spread(self, problem: GPProblem) -> GPHead:
+        """Fit the spread to what each label is away from its mean given the others.
+
+        With P = (A + V)^-1 that is α_i/P_ii, of variance 1/P_ii.
+        """
+        if self.of_classes:
+            return self
+        precision = np.sum(self.root**2, axis=1)
+        away = self.alpha / precision
         mean = problem.labels - away
-        squares = away**2 * left_out
-        chosen = Spread.fit(mean, basis.log_size, squares, problem.weights)
-        if not spread:
-            chosen = replace(chosen, coefficients=np.zeros(6))
-        return cls(problem.model, scales, problem.sizing, basis, alpha, root, chosen, loss)
+        return replace(
+            self,
+            spread=Spread.fit(mean, self.basis.log_size, away**2 * precision, problem.weights),
+        )
 
     def embed(self, stats: BagStats) -> EmbeddingPosterior:
         """Return the posterior at η and τ."""

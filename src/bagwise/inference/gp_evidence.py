@@ -1,11 +1,21 @@
 """Evidence of a Gaussian process on uncertain embeddings, with exact derivatives.
 
-Labels y ~ N(f, V), f ~ N(0, K), where K is the expected second-level kernel and V the noise,
-V_i = (σ² + c Ñ/N_i)/w_i, with Ñ the typical size and w_i the bag's sample weight. With A = K + V,
+The latent value of bag i is F_i + ε_i: F is the average over what is left open of the bag's
+embedding of a function f with the second-level kernel κ, hence F ~ N(0, K) with K = E κ, and ε_i is
+what f varies around that average. To first order its variance is
 
-    log p(y) = −½ y^T A^-1 y − ½ log|A| + constant,      ∂/∂K = ½ (A^-1 y y^T A^-1 − A^-1)
+    bag_i = Σ_k g_ik² C_ik,      g_i = ∇ E[f | labels] at bag i,   C_i the variance of its embedding
 
-The scales have weak log-normal priors, and are found by quasi-Newton steps.
+the α^T C_i α of the paper's model, in which f is linear. As g is not known before f is, the prior's
+average of it, κ's nugget, takes its place at first; then f is fitted again with the g just found.
+
+Given A = K + diag(bag) and the labels, :func:`regress` and :func:`classify` have the evidence and
+its slope in A; the slopes in the scales of κ, in η and τ follow by the chain rule.
+
+References
+----------
+McHutchon and Rasmussen (2011), Gaussian process training with input noise.
+Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, sections 3.4 and 5.4–5.5.
 """
 
 from __future__ import annotations
@@ -15,18 +25,17 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float64, Int
-from scipy.linalg import cho_factor, get_lapack_funcs
+from scipy.linalg import cholesky, get_lapack_funcs, solve_triangular
 from scipy.optimize import minimize
 
 from bagwise.embedding.model import EmbeddingModel
 from bagwise.embedding.posterior import EmbeddingPosterior, size_groups
-from bagwise.embedding.sums import BagStats
-from bagwise.inference.second_level import (
-    Coordinates,
-    Inputs,
-    Scales,
-    SecondLevelKernel,
-)
+from bagwise.inference.second_level import Coordinates, Inputs, Scales, SecondLevelKernel
+from bagwise.likelihoods.base import Likelihood
+from bagwise.likelihoods.probit import Probit
+
+Vector = Float64[np.ndarray, " n"]
+Matrix = Float64[np.ndarray, "n n"]
 
 # Mean and standard deviation of the prior of each scale, as in their vector; labels standardised.
 PRIORS = {
@@ -34,7 +43,7 @@ PRIORS = {
     "gauss": (np.log(0.5), 2.0),
     "length": (0.0, 1.0),
     "tilt": (-0.5, 1.0),  # −1: units of the spread within bags, 0: of that between them
-    "prior_scale": (0.0, 1.5),  # around the one that the bags themselves say
+    "prior_scale": (0.0, 1.5),  # around the one that the bags themselves show
     "sampling": (0.0, 2.0),
     "effects": (0.0, 2.0),
     "effects_length": (np.log(5.0), 1.0),
@@ -47,11 +56,151 @@ PRIORS = {
 # Least variance added to the diagonal, for labels of variance 1: keeps A well conditioned.
 JITTER = 1e-8
 
-# Steps of the search for the scales.
+# Steps of the search for the scales, at most, and the relative gain after which it ends.
 MAX_STEPS = 100
+TOLERANCE = 1e-6
 
-# How far scales may go from where they begin, in standard deviations of their priors.
+# How far scales may go from the middle of their priors, in standard deviations.
 BOUND = 4.0
+
+# Steps of Newton's method to the mode of the latent values of classes, and when it ends.
+NEWTON_STEPS = 50
+NEWTON_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """How sizes become an input, (log N − center)/scale, and a factor Ñ/N of the noise.
+
+    Attributes
+    ----------
+    center, scale : of log N; scale is 1 if all bags have one size
+    typical : Ñ, the median size
+    """
+
+    center: float
+    scale: float
+    typical: float
+
+    @classmethod
+    def of(cls, sizes: Vector) -> Sizing:
+        """Learn from the training bags."""
+        logs = np.log(sizes)
+        spread = float(logs.std())
+        return cls(float(logs.mean()), spread if spread > 1e-9 else 1.0, float(np.median(sizes)))
+
+    def __call__(self, sizes: Vector) -> Vector:
+        """Return the standardised log sizes."""
+        return (np.log(sizes) - self.center) / self.scale
+
+    def smallness(self, sizes: Vector) -> Vector:
+        """Return Ñ/N."""
+        return self.typical / sizes
+
+
+@dataclass(frozen=True, eq=False)
+class Conditional:
+    """What the labels say of a process with the Gram matrix A.
+
+    Attributes
+    ----------
+    loss : −log evidence
+    alpha : (n,); the mean at a new bag is k·α
+    root : (n, n), R; the variance at a new bag falls by ‖R^T k‖²
+    slope : (n, n), of the loss in A
+    """
+
+    loss: float
+    alpha: Vector
+    root: Matrix
+    slope: Matrix
+
+
+def regress(gram: Matrix, noise: Vector, labels: Vector) -> Conditional:
+    """Condition on real labels, y ~ N(0, A + diag(noise)).
+
+    −log p(y) = ½ y^T α + ½ log|A + V| + constant,   α = (A + V)^-1 y,   slope ½ {(A + V)^-1 − αα^T}
+
+    Examples
+    --------
+    >>> fit = regress(np.eye(1), np.ones(1), np.array([2.0]))
+    >>> fit.alpha, fit.slope
+    (array([1.]), array([[-0.25]]))
+    """
+    matrix = gram.copy()
+    matrix[np.diag_indices_from(matrix)] += noise + JITTER
+    factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+    root = triangular_inverse(factor).T
+    alpha = root @ (root.T @ labels)
+    loss = 0.5 * float(labels @ alpha) + float(np.sum(np.log(np.diagonal(factor))))
+    slope = root @ root.T
+    slope -= np.multiply.outer(alpha, alpha)
+    slope *= 0.5
+    return Conditional(loss, alpha, root, slope)
+
+
+def classify(gram: Matrix, weights: Vector, labels: Vector, likelihood: Likelihood) -> Conditional:
+    """Condition on classes ±1, by Laplace's approximation around the most probable latent values.
+
+    Parameters
+    ----------
+    gram : (n, n), A
+    weights : (n,), of the labels' log probabilities
+    labels : (n,), −1 or 1;  likelihood : Probit
+
+    Examples
+    --------
+    >>> classify(np.eye(2), np.ones(2), np.array([-1.0, 1.0]), Probit()).alpha.round(2)
+    array([-0.51,  0.51])
+    """
+    n = len(labels)
+    matrix = gram + JITTER * np.eye(n)
+    alpha, latent, before = np.zeros(n), np.zeros(n), np.inf
+    one = np.ones(n)
+    for _ in range(NEWTON_STEPS):
+        terms = likelihood.terms(labels, latent, one)
+        value = 0.5 * float(alpha @ latent) + float(weights @ terms.value)
+        if before - value < NEWTON_TOLERANCE * n:
+            break
+        before = value
+        curve = weights * terms.mean_mean
+        half = np.sqrt(curve)
+        factor = _laplace_factor(matrix, half)
+        target = curve * latent - weights * terms.by_mean
+        inner = _solve(factor, half * (matrix @ target))
+        alpha = target - half * inner
+        latent = matrix @ alpha
+    terms = likelihood.terms(labels, latent, one)
+    curve = weights * terms.mean_mean
+    half = np.sqrt(curve)
+    factor = _laplace_factor(matrix, half)
+    root = half[:, None] * triangular_inverse(factor).T
+    loss = (
+        0.5 * float(alpha @ latent)
+        + float(weights @ terms.value)
+        + float(np.sum(np.log(np.diagonal(factor))))
+    )
+    within = root.T @ matrix
+    left_var = np.diagonal(matrix) - np.sum(within**2, axis=0)
+    bend = 0.5 * weights * left_var * third_derivative(labels, latent)
+    implicit = bend - root @ (within @ bend)
+    slope = root @ root.T
+    slope -= np.multiply.outer(alpha, alpha)
+    cross = np.multiply.outer(implicit, alpha)
+    slope += cross
+    slope += cross.T
+    slope *= 0.5
+    return Conditional(loss, alpha, root, slope)
+
+
+def third_derivative(labels: Vector, latent: Vector) -> Vector:
+    """Return the third derivative of −log Φ(yf) in f.
+
+    With u = yf and r = φ(u)/Φ(u) it is y r {1 − (r + u)(2r + u)}.
+    """
+    u = labels * latent
+    r = -labels * Probit().terms(labels, latent, np.ones(len(u))).by_mean
+    return labels * r * (1.0 - (r + u) * (2.0 * r + u))
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,26 +209,26 @@ class GPProblem:
 
     Attributes
     ----------
-    model : EmbeddingModel
-    posterior : EmbeddingPosterior of the bags, at any η
+    model : EmbeddingModel;  posterior : EmbeddingPosterior of the bags, at any η
     labels, weights : (n,);  design : (n, r)
-    start : Scales, where the search begins
-    free : names of the scales that are sought
-    slopes : (n, c), gradient of the mean function in each bag's coordinates e, or None if it is not
-        known yet and the prior's average takes its place
+    start : Scales, where the search begins;  free : names of those that are sought
+    likelihood : Probit of classes, or None of real labels
+    slopes : (n, c), g in the coordinates of the posterior, or None if f is not known yet
     """
 
     model: EmbeddingModel
     posterior: EmbeddingPosterior
-    labels: Float64[np.ndarray, " n"]
-    weights: Float64[np.ndarray, " n"]
+    labels: Vector
+    weights: Vector
     design: Float64[np.ndarray, "n r"]
     start: Scales
     free: tuple[str, ...]
+    likelihood: Likelihood | None = None
     slopes: Float64[np.ndarray, "n c"] | None = None
+    center: Scales | None = None
 
     @cached_property
-    def sizes(self) -> Float64[np.ndarray, " n"]:
+    def sizes(self) -> Vector:
         """Sizes of the bags."""
         return self.posterior.sizes[self.posterior.size_of]
 
@@ -93,101 +242,103 @@ class GPProblem:
         """Typical size of each group, and the group of each bag."""
         return size_groups(self.sizes)
 
-    def inputs(self, scales: Scales) -> tuple[Inputs, Float64[np.ndarray, "n c"]]:
-        """Return what the kernel is asked about, and κ of every bag."""
+    def take(self, bags: np.ndarray) -> GPProblem:
+        """Return the problem of some of the bags."""
+        return replace(
+            self,
+            posterior=self.posterior.take(bags),
+            labels=self.labels[bags],
+            weights=self.weights[bags],
+            design=self.design[bags],
+            slopes=None if self.slopes is None else self.slopes[bags],
+        )
+
+    def state(self, scales: Scales) -> State:
+        """Return what the kernel sees at some scales."""
         posterior = replace(
             self.posterior, scale=np.array([scales.prior_scale]), sampling=scales.sampling
         )
         coordinates = Coordinates(self.model.spectrum, scales)
         sizes, group_of = self.groups
-        return (
-            Inputs(
-                coordinates.mean(posterior),
-                coordinates.var(self._group_slack(scales)),
-                group_of,
-                self.sizing(self.sizes),
-                self.design,
-            ),
-            posterior.slack[posterior.size_of],
+        group_slack = replace(posterior, sizes=sizes).slack
+        inputs = Inputs(
+            coordinates.mean(posterior),
+            coordinates.var(group_slack),
+            group_of,
+            self.sizing(self.sizes),
+            self.design,
         )
+        return State(inputs, coordinates, posterior.slack[posterior.size_of], group_slack)
 
-    def _group_slack(self, scales: Scales) -> Float64[np.ndarray, "g c"]:
-        grouped = replace(
-            self.posterior,
-            sizes=self.groups[0],
-            scale=np.array([scales.prior_scale]),
-            sampling=scales.sampling,
-        )
-        return grouped.slack
-
-    def bag_var(
-        self, kappa: Float64[np.ndarray, "n c"], scales: Scales
-    ) -> Float64[np.ndarray, " n"]:
-        """Return the variance of the mean function over what is left open of each bag."""
-        assert self.slopes is not None
-        return (self.slopes**2 * kappa) @ (scales.prior_scale * self.model.spectrum)
-
-    def noise(self, scales: Scales) -> Float64[np.ndarray, " n"]:
+    def noise(self, scales: Scales) -> Vector:
         """Return the noise variance of each bag's label."""
         return (scales.noise + scales.size_noise * self.sizing.smallness(self.sizes)) / self.weights
 
-    def loss(
-        self, theta: Float64[np.ndarray, " h"]
-    ) -> tuple[float, Float64[np.ndarray, " h"]]:
+    def bag_var(self, state: State) -> Vector:
+        """Return what f varies over what is left open of each bag."""
+        if self.slopes is None:
+            return SecondLevelKernel(state.coordinates.scales).nugget(state.inputs)
+        return (self.slopes**2 * state.slack) @ state.coordinates.prior_var
+
+    def condition(self, gram: Matrix, scales: Scales) -> Conditional:
+        """Condition on the labels."""
+        if self.likelihood is None:
+            return regress(gram, self.noise(scales), self.labels)
+        return classify(gram, self.weights, self.labels, self.likelihood)
+
+    def fit(self, scales: Scales) -> tuple[State, Conditional]:
+        """Return the process at some scales."""
+        state = self.state(scales)
+        gram = SecondLevelKernel(scales).between(state.inputs, state.inputs)
+        gram[np.diag_indices_from(gram)] += self.bag_var(state)
+        return state, self.condition(gram, scales)
+
+    def loss(self, theta: Float64[np.ndarray, " h"]) -> tuple[float, Float64[np.ndarray, " h"]]:
         """Return −log evidence − log prior of the scales, and its gradient."""
         scales = self.start.moved(self.free, theta)
-        kernel = SecondLevelKernel(scales)
-        inputs, kappa = self.inputs(scales)
-        gauss = kernel.gauss(inputs, inputs)
-        gram = gauss + scales.linear * (inputs.mean @ inputs.mean.T)
-        gram += scales.effects * (self.design @ self.design.T)
-        gram += scales.size * np.multiply.outer(inputs.log_size, inputs.log_size)
-        noise = self.noise(scales)
-        own = kernel.nugget(inputs) if self.slopes is None else self.bag_var(kappa, scales)
-        gram[np.diag_indices_from(gram)] += own + noise + JITTER
+        kernel, state = SecondLevelKernel(scales), self.state(scales)
+        gauss = kernel.gauss(state.inputs, state.inputs)
+        gram = gauss + kernel.exact_part(state.inputs, state.inputs)
+        gram[np.diag_indices_from(gram)] += self.bag_var(state)
         try:
-            inverse, half_log_det = inverse_and_log_det(gram)
+            found = self.condition(gram, scales)
         except np.linalg.LinAlgError:
-            return 1e10, np.zeros_like(theta)
-        alpha = inverse @ self.labels
-        value = 0.5 * float(self.labels @ alpha) + half_log_det
-        slope = inverse  # in place: −2 ∂ log p/∂K
-        slope -= np.multiply.outer(alpha, alpha)
-        slope *= 0.5
-        gradient, own = kernel.gradient(inputs, slope, gauss), np.diagonal(slope)
+            return HOPELESS, np.zeros_like(theta)
+        by_scale = self._chain(kernel, state, found.slope, gauss)
+        away = (theta - self._prior_center) / self._prior_sd
+        gradient = np.array([by_scale[name] for name in self.free]) + away / self._prior_sd
+        return found.loss + 0.5 * float(away @ away), gradient
+
+    def _chain(
+        self, kernel: SecondLevelKernel, state: State, slope: Matrix, gauss: Matrix
+    ) -> dict[str, float]:
+        """Return the slopes of the loss in the scales, given that in A."""
+        scales, own = kernel.scales, np.diagonal(slope)
+        gradient = kernel.gradient(state.inputs, slope, gauss)
         if self.slopes is None:
-            gradient += kernel.nugget_gradient(inputs, own)
+            gradient += kernel.nugget_gradient(state.inputs, own)
         by_scale = gradient.by_scale
         by_scale["noise"] = scales.noise * float(own @ (1.0 / self.weights))
-        by_scale["size_noise"] = scales.size_noise * float(
-            own @ (self.sizing.smallness(self.sizes) / self.weights)
-        )
-        coordinates = Coordinates(self.model.spectrum, scales)
-        group_kappa = self._group_slack(scales)
-        pull_mean = gradient.by_mean * inputs.mean
-        pull_var = gradient.by_var * inputs.var
-        by_scale["prior_scale"] = float(
-            np.sum(pull_mean * (kappa - 0.5)) - np.sum(pull_var * (1.0 - group_kappa))
-        )
-        by_scale["sampling"] = float(
-            np.sum(pull_var * (1.0 - group_kappa)) - np.sum(pull_mean * kappa)
-        )
-        if self.slopes is not None:  # the variance ηλκ has the slopes κ and 1 − κ in log η and log τ
-            left = own[:, None] * self.slopes**2 * scales.prior_scale * self.model.spectrum * kappa
-            by_scale["prior_scale"] += float(np.sum(left * kappa))
-            by_scale["sampling"] += float(np.sum(left * (1.0 - kappa)))
-        by_scale["tilt"] = float(
-            (0.5 * pull_mean.sum(axis=0) + pull_var.sum(axis=0)) @ coordinates.tilting
-        )
-        z = (theta - self._prior_center) / self._prior_sd
-        return (
-            value + 0.5 * float(z @ z),
-            np.array([by_scale[name] for name in self.free]) + z / self._prior_sd,
-        )
+        smallness = self.sizing.smallness(self.sizes)
+        by_scale["size_noise"] = scales.size_noise * float(own @ (smallness / self.weights))
+        mean, var = gradient.by_mean * state.inputs.mean, gradient.by_var * state.inputs.var
+        # a has the slopes κ − ½ and −κ in log η and log τ, c has κ − 1 and 1 − κ
+        by_var = float(np.sum(var * (1.0 - state.group_slack)))
+        by_mean = float(np.sum(mean * state.slack))
+        by_scale["prior_scale"] = by_mean - 0.5 * float(mean.sum()) - by_var
+        by_scale["sampling"] = by_var - by_mean
+        if self.slopes is not None:  # C = ηλκ has κ and 1 − κ
+            left = own[:, None] * self.slopes**2 * state.coordinates.prior_var * state.slack
+            by_scale["prior_scale"] += float(np.sum(left * state.slack))
+            by_scale["sampling"] += float(np.sum(left * (1.0 - state.slack)))
+        both = 0.5 * mean.sum(axis=0) + var.sum(axis=0)
+        by_scale["tilt"] = float(both @ state.coordinates.tilting)
+        return by_scale
 
     @cached_property
     def _prior_center(self) -> Float64[np.ndarray, " h"]:
-        at = {"prior_scale": float(np.log(self.start.prior_scale))}
+        center = self.start if self.center is None else self.center
+        at = {"prior_scale": float(np.log(center.prior_scale))}
         return np.array([at.get(name, PRIORS[name][0]) for name in self.free])
 
     @cached_property
@@ -196,63 +347,54 @@ class GPProblem:
 
     def maximise(self, max_steps: int = MAX_STEPS) -> tuple[Scales, float]:
         """Return the scales of the largest evidence, and −log evidence per bag."""
-        begin = getattr(self, 'begin', self.start).vector(self.free)
-        bounds = list(
-            zip(
-                self._prior_center - BOUND * self._prior_sd,
-                self._prior_center + BOUND * self._prior_sd,
-                strict=True,
-            )
-        )
+        low, high = (self._prior_center + sign * BOUND * self._prior_sd for sign in (-1.0, 1.0))
         found = minimize(
             self.loss,
-            begin,
+            np.clip(self.start.vector(self.free), low, high),
             jac=True,
             method="L-BFGS-B",
-            bounds=bounds,
-            options={"maxiter": max_steps, "ftol": 1e-7, "gtol": 1e-3},
+            bounds=list(zip(low, high, strict=True)),
+            options={"maxiter": max_steps, "ftol": TOLERANCE},
         )
         return self.start.moved(self.free, found.x), float(found.fun) / len(self.labels)
 
 
-@dataclass(frozen=True)
-class Sizing:
-    """How sizes become an input, (log N − center)/scale, and a share Ñ/N of the noise.
+# The loss where A cannot be factorised.
+HOPELESS = 1e10
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What the kernel sees of the training bags at some scales.
 
     Attributes
     ----------
-    center, scale : of log N; scale is 1 if all bags have one size
-    typical : Ñ, the median size
+    inputs : Inputs;  coordinates : Coordinates
+    slack : (n, c), κ of each bag;  group_slack : (g, c), of each group
     """
 
-    center: float
-    scale: float
-    typical: float
-
-    @classmethod
-    def of(cls, sizes: Float64[np.ndarray, " n"]) -> Sizing:
-        """Learn from the training bags."""
-        logs = np.log(sizes)
-        return cls(float(logs.mean()), float(logs.std()) or 1.0, float(np.median(sizes)))
-
-    def __call__(self, sizes: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
-        """Return the standardised log sizes."""
-        return (np.log(sizes) - self.center) / self.scale
-
-    def smallness(self, sizes: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
-        """Return Ñ/N."""
-        return self.typical / sizes
+    inputs: Inputs
+    coordinates: Coordinates
+    slack: Float64[np.ndarray, "n c"]
+    group_slack: Float64[np.ndarray, "g c"]
 
 
-def inverse_and_log_det(
-    matrix: Float64[np.ndarray, "n n"],
-) -> tuple[Float64[np.ndarray, "n n"], float]:
-    """Return the inverse of a positive definite matrix and ½ log of its determinant."""
-    factor, _ = cho_factor(matrix, lower=True, check_finite=False)
-    half_log_det = float(np.sum(np.log(np.diagonal(factor))))
-    (potri,) = get_lapack_funcs(("potri",), (factor,))
-    inverse, info = potri(factor, lower=True)
+def triangular_inverse(factor: Matrix) -> Matrix:
+    """Return the inverse of a lower triangular matrix."""
+    (trtri,) = get_lapack_funcs(("trtri",), (factor,))
+    inverse, info = trtri(factor, lower=True)
     if info:
         raise np.linalg.LinAlgError
-    lower = np.tril(inverse)
-    return lower + np.tril(inverse, -1).T, half_log_det
+    return inverse
+
+
+def _laplace_factor(matrix: Matrix, half: Vector) -> Matrix:
+    """Return the Cholesky factor of I + W^½ A W^½."""
+    inner = matrix * half[:, None] * half
+    inner[np.diag_indices_from(inner)] += 1.0
+    return cholesky(inner, lower=True, overwrite_a=True, check_finite=False)
+
+
+def _solve(factor: Matrix, right: Vector) -> Vector:
+    half = solve_triangular(factor, right, lower=True, check_finite=False)
+    return solve_triangular(factor, half, lower=True, trans="T", check_finite=False)

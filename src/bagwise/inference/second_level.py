@@ -147,10 +147,15 @@ class Coordinates:
         logs = np.log(self.spectrum)
         return self.shares @ logs - logs
 
+    @property
+    def prior_var(self) -> Float64[np.ndarray, " c"]:
+        """ηλ."""
+        return self.scales.prior_scale * self.spectrum
+
     @cached_property
     def units(self) -> Float64[np.ndarray, " c"]:
         """z_k/e_k = √(ω_k/(ηλ_k))."""
-        return np.sqrt(self.shares / (self.scales.prior_scale * self.spectrum))
+        return np.sqrt(self.shares / self.prior_var)
 
     def mean(self, posterior: EmbeddingPosterior) -> Float64[np.ndarray, "n c"]:
         """Return a."""
@@ -182,10 +187,22 @@ class SecondLevelKernel:
     def between(self, x: Inputs, z: Inputs) -> Float64[np.ndarray, "n m"]:
         """Return E κ for bags x and z, as if none were the same."""
         gram = self.gauss(x, z)
-        gram += self.scales.linear * (x.mean @ z.mean.T)
-        gram += self.scales.effects * (x.design @ z.design.T)
-        gram += self.scales.size * np.multiply.outer(x.log_size, z.log_size)
+        gram += self.exact_part(x, z)
         return gram
+
+    def exact_part(self, x: Inputs, z: Inputs) -> Float64[np.ndarray, "n m"]:
+        """Return the parts of E κ that are linear in something."""
+        left, right = (
+            np.column_stack(
+                [
+                    np.sqrt(self.scales.linear) * side.mean,
+                    np.sqrt(self.scales.effects) * side.design,
+                    np.sqrt(self.scales.size) * side.log_size,
+                ]
+            )
+            for side in (x, z)
+        )
+        return left @ right.T
 
     def nugget(self, x: Inputs) -> Float64[np.ndarray, " n"]:
         """Return what a bag and itself have in common more than two such bags would have."""
