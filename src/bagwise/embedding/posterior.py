@@ -23,10 +23,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float64, Int
+from scipy.optimize import minimize_scalar
 
 if TYPE_CHECKING:
     from bagwise.embedding.model import EmbeddingModel
 
+# η is sought within e^±this of the one that halves a bag of median size.
+LOG_RANGE = 12.0
 
 # Points of a bag of which nothing is left to be known.
 ENDLESS = 1e200
@@ -145,6 +148,10 @@ class EmbeddingPosterior:
         """Return the posterior means of the embeddings at the landmarks, for one η."""
         return self.model.prior_mean + self.mean @ self.model.landmark_map.T
 
+    def sd_at_landmarks(self) -> Float64[np.ndarray, "n d"]:
+        """Return the posterior standard deviations of the embeddings at the landmarks."""
+        return np.sqrt(self.var @ (self.model.landmark_map**2).T)[self.var_of]
+
     def at_size(self, n_points: float | Float64[np.ndarray, " n"]) -> EmbeddingPosterior:
         """Return what would be known with n points in each bag.
 
@@ -155,6 +162,21 @@ class EmbeddingPosterior:
         sizes = np.minimum(np.asarray(n_points, dtype=np.float64), ENDLESS)
         sizes = np.broadcast_to(sizes, (len(self),))
         return replace(self, at=distinct_sizes(sizes, self.model.shrinks))
+
+    def most_likely_scale(self) -> float:
+        """Return the η under which what the bags say is most likely: t_i ~ N(0, ηλ + 1/N_i).
+
+        For who has no labels to learn η from.
+        """
+        sizes = self.sizes[self.size_of][:, None]
+
+        def loss(log_scale: float) -> float:
+            var = np.exp(log_scale) * self.model.spectrum + 1.0 / sizes
+            return float(np.sum(np.log(var) + self.t**2 / var))
+
+        middle = -float(np.log(self.model.typical() * np.median(sizes)))
+        bounds = (middle - LOG_RANGE, middle + LOG_RANGE)
+        return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
 
     def take(self, bags: Any) -> EmbeddingPosterior:
         """Return the posterior of some of the bags, with the sizes that these have."""
