@@ -11,7 +11,9 @@ from bagwise import (
     Bags,
     BayesianLinearRegressor,
     BDRRegressor,
+    FourierEmbedding,
     FrequentistShrinkageRegressor,
+    KernelEmbedding,
     MeanEmbeddingRidge,
     RBFNetworkRegressor,
     ShrinkageRegressor,
@@ -19,39 +21,43 @@ from bagwise import (
 from bagwise.features.kernels import Matern
 from bagwise.inference import NUTS
 
-SMALL = {"n_landmarks": 8, "bandwidth_scale": 1.0}
+SMALL = KernelEmbedding(8, bandwidth=1.0)
 GIVEN = SMALL | {"weight_var": 10.0}  # variants of a model whose automatic choice is tested once
 
 CORE = {
-    "network-loo": RBFNetworkRegressor(**SMALL),
-    "network-validation": RBFNetworkRegressor(**SMALL, penalty="validation"),
-    "bayesian": BayesianLinearRegressor(**SMALL),
-    "frequentist": FrequentistShrinkageRegressor(**SMALL, prior_scale=1.0),
-    "shrinkage": ShrinkageRegressor(**SMALL),
+    "network-loo": RBFNetworkRegressor(SMALL),
+    "network-validation": RBFNetworkRegressor(SMALL, penalty="validation"),
+    "bayesian": BayesianLinearRegressor(SMALL),
+    "frequentist": FrequentistShrinkageRegressor(SMALL, prior_scale=1.0),
+    "shrinkage": ShrinkageRegressor(SMALL),
     "shrinkage-convolved": ShrinkageRegressor(**GIVEN, prior="convolved"),
-    "bdr-laplace": BDRRegressor(**SMALL, inference="laplace"),
+    "bdr-laplace": BDRRegressor(SMALL, inference="laplace"),
     "embedding-linear": MeanEmbeddingRidge(),
     "embedding-gaussian": MeanEmbeddingRidge(second_level="gaussian"),
 }
 MODELS = CORE | {
-    "network-linear": RBFNetworkRegressor(**SMALL, kernel="linear"),
-    "bayesian-fourier": BayesianLinearRegressor(**SMALL, landmarks="fourier"),
-    "bayesian-additive": BayesianLinearRegressor(**SMALL, kernel="additive-rbf"),
-    "frequentist-linear": FrequentistShrinkageRegressor(**SMALL, kernel="linear", prior_scale=1.0),
-    "shrinkage-random": ShrinkageRegressor(**GIVEN, landmarks="random"),
-    "shrinkage-fourier": ShrinkageRegressor(**GIVEN, landmarks="fourier"),
-    "shrinkage-additive": ShrinkageRegressor(**GIVEN, kernel="additive-rbf"),
-    "shrinkage-linear": ShrinkageRegressor(**GIVEN, kernel="linear"),
-    "shrinkage-matern": ShrinkageRegressor(**GIVEN, kernel=Matern(smoothness=2.5)),
-    "bdr-map": BDRRegressor(**SMALL, inference="map"),
-    "bdr-convolved": BDRRegressor(**SMALL, inference="laplace", prior="convolved"),
-    "embedding-matern": MeanEmbeddingRidge(kernel="matern32"),
-    "embedding-landmarks": MeanEmbeddingRidge(second_level="gaussian", n_landmarks=8),
+    "network-linear": RBFNetworkRegressor(KernelEmbedding(8, kernel="linear", bandwidth=1.0)),
+    "bayesian-fourier": BayesianLinearRegressor(FourierEmbedding(8, bandwidth=1.0)),
+    "bayesian-additive": BayesianLinearRegressor(
+        KernelEmbedding(8, kernel="additive-rbf", bandwidth=1.0)
+    ),
+    "frequentist-linear": FrequentistShrinkageRegressor(
+        KernelEmbedding(8, kernel="linear", bandwidth=1.0), prior_scale=1.0
+    ),
+    "shrinkage-random": ShrinkageRegressor(KernelEmbedding(landmarks="random"), **GIVEN),
+    "shrinkage-fourier": ShrinkageRegressor(FourierEmbedding(), **GIVEN),
+    "shrinkage-additive": ShrinkageRegressor(KernelEmbedding(kernel="additive-rbf"), **GIVEN),
+    "shrinkage-linear": ShrinkageRegressor(KernelEmbedding(kernel="linear"), **GIVEN),
+    "shrinkage-matern": ShrinkageRegressor(KernelEmbedding(kernel=Matern(smoothness=2.5)), **GIVEN),
+    "bdr-map": BDRRegressor(SMALL, inference="map"),
+    "bdr-convolved": BDRRegressor(SMALL, inference="laplace", prior="convolved"),
+    "embedding-matern": MeanEmbeddingRidge(KernelEmbedding(kernel="matern32", bandwidth=1.0)),
+    "embedding-landmarks": MeanEmbeddingRidge(
+        KernelEmbedding(8, bandwidth=1.0), exact=False, second_level="gaussian"
+    ),
 }
 SAMPLED = {  # once for all tests: the sampler compiles for seconds
-    "bdr-nuts": BDRRegressor(
-        **SMALL, inference=NUTS(chains=2, draws=40, warmup=120, progress=False)
-    ),
+    "bdr-nuts": BDRRegressor(SMALL, inference=NUTS(chains=2, draws=40, warmup=120, progress=False)),
 }
 CLASSES = sorted({type(model) for model in MODELS.values()}, key=lambda cls: cls.__name__)
 

@@ -35,10 +35,10 @@ IDS = ["a", "b", "c", "d", "e", "f"]
 BAGS = Bags.from_list(ARRAYS, ids=IDS)
 
 FAST = {
-    RBFNetworkRegressor: {"n_landmarks": 3, "bandwidth_scale": 1.0},
-    BayesianLinearRegressor: {"n_landmarks": 3, "bandwidth_scale": 1.0},
-    FrequentistShrinkageRegressor: {"n_landmarks": 3, "bandwidth_scale": 1.0, "prior_scale": 1.0},
-    ShrinkageRegressor: {"n_landmarks": 3, "bandwidth_scale": 1.0, "weight_var": 1.0},
+    RBFNetworkRegressor: {"n_landmarks": 3, "bandwidth": 1.0},
+    BayesianLinearRegressor: {"n_landmarks": 3, "bandwidth": 1.0},
+    FrequentistShrinkageRegressor: {"n_landmarks": 3, "bandwidth": 1.0, "prior_scale": 1.0},
+    ShrinkageRegressor: {"n_landmarks": 3, "bandwidth": 1.0, "weight_var": 1.0},
     MeanEmbeddingRidge: {},
 }
 

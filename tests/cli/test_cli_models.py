@@ -52,7 +52,7 @@ def test_what_labels_are():
 
 
 def test_tuning_says_what_it_chose(tmp_path, monkeypatch):
-    grid = {"n_landmarks": (5,), "bandwidth_scale": (1.0, 2.0)}
+    grid = {"n_landmarks": (5,), "bandwidth": (1.0, 2.0)}
     monkeypatch.setattr("bagwise.estimators.selection.paper_grid", lambda _: grid)
     write(make_rows(20), tmp_path / "t.parquet")
     result = bagwise(*FIT, "--tune", cwd=tmp_path)

@@ -337,7 +337,7 @@ def test_every_kind_of_random_state(seed):
 @core_model
 def test_parameters_set_after_the_fit_wait_for_the_next(name):
     model = unfitted(name).fit(BAGS, Y)
-    others = {"kernel": "matern12", "bandwidth_scale": 4.0, "class_weight": "balanced"}
+    others = {"kernel": "matern12", "bandwidth": 4.0, "class_weight": "balanced"}
     assert_array_equal(
         model.set_params(**others).predict_proba(NEW), fitted(name).predict_proba(NEW)
     )

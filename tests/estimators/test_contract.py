@@ -25,6 +25,7 @@ from bagwise import (
     BayesianLinearRegressor,
     BDRRegressor,
     FrequentistShrinkageRegressor,
+    KernelEmbedding,
     MeanEmbeddingRidge,
     PointwiseTransformer,
     RBFNetworkRegressor,
@@ -63,7 +64,7 @@ def test_init_only_stores(cls):
         for name, parameter in inspect.signature(cls).parameters.items()
     }
     if cls is MeanEmbeddingRidge:
-        values["bandwidth_scale"] = -1.5
+        values["bandwidth"] = -1.5
     stored = vars(cls(**values))  # no check, no copy, no conversion
     assert stored.keys() == values.keys()
     assert all(stored[name] is value for name, value in values.items())
@@ -181,7 +182,8 @@ def test_pipeline_with_a_pointwise_transformer(name, X, new):
 
 def test_grid_search_reaches_into_a_pipeline():
     pipeline = make_pipeline(
-        PointwiseTransformer(StandardScaler()), BayesianLinearRegressor(bandwidth_scale=1.0)
+        PointwiseTransformer(StandardScaler()),
+        BayesianLinearRegressor(KernelEmbedding(bandwidth=1.0)),
     )
     grid = {"bayesianlinearregressor__n_landmarks": [2, 8]}
     search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(BAGS, Y)
@@ -241,9 +243,9 @@ def test_refit_forgets_other_data(name):
 
 
 def test_refit_forgets_landmarks_when_there_are_none():
-    model = BayesianLinearRegressor(**SMALL).fit(BAGS, Y)
+    model = BayesianLinearRegressor(SMALL).fit(BAGS, Y)
     assert hasattr(model, "landmarks_")
-    model.set_params(landmarks="fourier").fit(BAGS, Y)
+    model.set_params(embedding__landmarks="fourier").fit(BAGS, Y)
     assert not hasattr(model, "landmarks_")
 
 
@@ -251,16 +253,16 @@ def test_refit_forgets_landmarks_when_there_are_none():
 def test_parameters_set_after_the_fit_wait_for_the_next(name):
     model = unfitted(name).fit(BAGS, Y)
     before = model.predict_dist(NEW)
-    others = {"kernel": "matern12", "bandwidth_scale": 4.0, "standardize": False}
+    others = KernelEmbedding(kernel="matern12", bandwidth=4.0, standardize=False)
     if isinstance(model, MeanEmbeddingRidge):
         linear = model.second_level == "linear"
         others["second_level"] = "gaussian" if linear else "linear"
-    assert_same_prediction(model.set_params(**others).predict_dist(NEW), before)
+    assert_same_prediction(model.set_params(others).predict_dist(NEW), before)
 
 
 @every_model
 def test_a_fit_that_fails_leaves_nothing_fitted(name):
-    model = unfitted(name).set_params(kernel="no such kernel")
+    model = unfitted(name).set_params(embedding__kernel="no such kernel")
     with pytest.raises(ValueError, match="no such kernel"):
         model.fit(BAGS, Y)
     with pytest.raises(NotFittedError):

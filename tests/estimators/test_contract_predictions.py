@@ -10,6 +10,7 @@ from bagwise import (
     Bags,
     BDRRegressor,
     FrequentistShrinkageRegressor,
+    KernelEmbedding,
     MeanEmbeddingRidge,
 )
 from bagwise.features.kernels import RBF
@@ -333,7 +334,10 @@ def test_collinear_and_constant_covariates_do_no_harm(name):
 def test_leave_one_out_error_is_that_of_refits():
     """Also with so small a penalty that the fit passes through all labels."""
     for penalty in (1e-10, 1e-3, 1.0):
-        model = MeanEmbeddingRidge(kernel=RBF(bandwidth=0.5), standardize=False, penalty=penalty)
+        model = MeanEmbeddingRidge(
+            KernelEmbedding(kernel=RBF(bandwidth=0.5), bandwidth=1.0, standardize=False),
+            penalty=penalty,
+        )
         errors = []
         for i in range(12):
             rest = np.arange(12) != i
@@ -351,7 +355,7 @@ def test_automatic_penalties_do_not_interpolate_noise(name):
     y, new_y = rng.normal(size=bags.n_bags), new_rng.normal(size=new.n_bags)
     model = unfitted(name)
     if not isinstance(model, MeanEmbeddingRidge):
-        model.set_params(n_landmarks=40)
+        model.set_params(embedding__n_landmarks=40)
     mean, std = model.fit(bags, y).predict(new, return_std=True)
     assert np.sqrt(np.mean((new_y - mean) ** 2)) < 1.5
     assert (std > 0.4).all()

@@ -6,7 +6,9 @@ import pytest
 from bagwise import (
     Bags,
     BayesianLinearRegressor,
+    FourierEmbedding,
     FrequentistShrinkageRegressor,
+    KernelEmbedding,
     MeanEmbeddingRidge,
     RBFNetworkRegressor,
     ShrinkageRegressor,
@@ -113,22 +115,22 @@ ODD = [
     constant_labels_but_one, collinear_covariates,  extreme_weights,
 ]  # fmt: skip
 
-GIVEN = {"bandwidth_scale": 1.0, "weight_var": 10.0}
+GIVEN = {"bandwidth": 1.0, "weight_var": 10.0}
 VARIANTS = {
-    "network": RBFNetworkRegressor(bandwidth_scale=1.0),
-    "network-validation": RBFNetworkRegressor(penalty="validation", bandwidth_scale=1.0),
-    "network-linear": RBFNetworkRegressor(kernel="linear"),
+    "network": RBFNetworkRegressor(KernelEmbedding(bandwidth=1.0)),
+    "network-validation": RBFNetworkRegressor(KernelEmbedding(bandwidth=1.0), penalty="validation"),
+    "network-linear": RBFNetworkRegressor(KernelEmbedding(kernel="linear")),
     "bayesian": BayesianLinearRegressor(),
-    "bayesian-given": BayesianLinearRegressor(weight_var=1.0, bandwidth_scale=1.0),
-    "bayesian-fourier": BayesianLinearRegressor(landmarks="fourier", n_landmarks=10),
-    "frequentist": FrequentistShrinkageRegressor(bandwidth_scale=1.0, penalty=0.1),
-    "shrinkage": ShrinkageRegressor(bandwidth_scale=1.0),
-    "shrinkage-linear": ShrinkageRegressor(kernel="linear"),
-    "shrinkage-additive": ShrinkageRegressor(kernel="additive-matern12", **GIVEN),
+    "bayesian-given": BayesianLinearRegressor(KernelEmbedding(bandwidth=1.0), weight_var=1.0),
+    "bayesian-fourier": BayesianLinearRegressor(FourierEmbedding(10)),
+    "frequentist": FrequentistShrinkageRegressor(KernelEmbedding(bandwidth=1.0), penalty=0.1),
+    "shrinkage": ShrinkageRegressor(KernelEmbedding(bandwidth=1.0)),
+    "shrinkage-linear": ShrinkageRegressor(KernelEmbedding(kernel="linear")),
+    "shrinkage-additive": ShrinkageRegressor(KernelEmbedding(kernel="additive-matern12"), **GIVEN),
     "shrinkage-convolved": ShrinkageRegressor(prior="convolved", **GIVEN),
     "embedding": MeanEmbeddingRidge(),
     "embedding-gaussian": MeanEmbeddingRidge(second_level="gaussian"),
-    "embedding-linear": MeanEmbeddingRidge(kernel="linear"),
+    "embedding-linear": MeanEmbeddingRidge(KernelEmbedding(kernel="linear", bandwidth=1.0)),
 }
 
 
@@ -173,4 +175,8 @@ def test_random_fuzz(seed):
 def fast_for(model, bags):
     """Return the model without a number of landmarks, which few distinct points would refuse."""
     estimator = fast(model)
-    return estimator if model is MeanEmbeddingRidge else estimator.set_params(n_landmarks=None)
+    return (
+        estimator
+        if model is MeanEmbeddingRidge
+        else estimator.set_params(embedding__n_landmarks=None)
+    )

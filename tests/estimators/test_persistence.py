@@ -13,7 +13,7 @@ from sklearn.base import clone
 import bagwise
 import classifier_models
 import contract_models
-from bagwise import Bags, MeanEmbeddingRidge, ShrinkageRegressor
+from bagwise import Bags, KernelEmbedding, MeanEmbeddingRidge, ShrinkageRegressor
 from bagwise.estimators.posterior_model import PosteriorModel
 from bagwise.estimators.saving import open_saved, read_header
 from bagwise.estimators.saving.container import unpack
@@ -37,39 +37,50 @@ RICH = Bags.from_list(  # with everything that bags may have
 LANDMARKS = RNG.normal(1.5, 0.5, (5, 3))
 
 OPTIONS = {  # what the contract's models do not have, on bags that have everything
-    "given": ShrinkageRegressor(landmarks=LANDMARKS, weight_var=2, kernel=RBF(bandwidth=2)),
-    "given-list": bagwise.RBFNetworkRegressor(landmarks=LANDMARKS.tolist(), bandwidth_scale=1.0),
+    "given": ShrinkageRegressor(
+        KernelEmbedding(kernel=RBF(bandwidth=2), landmarks=LANDMARKS), weight_var=2
+    ),
+    "given-list": bagwise.RBFNetworkRegressor(
+        bagwise.KernelEmbedding(landmarks=LANDMARKS.tolist(), bandwidth=1.0)
+    ),
     "given-float32": bagwise.BayesianLinearRegressor(
-        landmarks=np.asfortranarray(LANDMARKS.astype(np.float32)), kernel=Linear()
+        bagwise.KernelEmbedding(
+            kernel=Linear(), landmarks=np.asfortranarray(LANDMARKS.astype(np.float32))
+        )
     ),
     "functionals": ShrinkageRegressor(
-        landmarks=LANDMARKS, function_landmarks=LANDMARKS[:3], weight_var=1.0, bandwidth_scale=1.0
+        KernelEmbedding(landmarks=LANDMARKS, function_landmarks=LANDMARKS[:3], bandwidth=1.0),
+        weight_var=1.0,
     ),
     "functionals-convolved": ShrinkageRegressor(
+        KernelEmbedding(landmarks=LANDMARKS, function_landmarks=LANDMARKS[:3], bandwidth=1.0),
         prior="convolved",
-        landmarks=LANDMARKS,
-        function_landmarks=LANDMARKS[:3],
         weight_var=1.0,
-        bandwidth_scale=1.0,
     ),
-    "auto": bagwise.RBFNetworkRegressor(n_landmarks=7, random_state=np.int64(3)),
-    "not-scaled": ShrinkageRegressor(**GIVEN, standardize=False, random_state=None),
-    "additive": ShrinkageRegressor(**GIVEN, kernel=Additive(base=Matern(smoothness=0.5))),
-    "additive-linear": ShrinkageRegressor(**GIVEN, kernel="additive-linear"),
-    "frequentist": bagwise.FrequentistShrinkageRegressor(**SMALL),
+    "auto": bagwise.RBFNetworkRegressor(bagwise.KernelEmbedding(7, random_state=np.int64(3))),
+    "not-scaled": ShrinkageRegressor(
+        KernelEmbedding(standardize=False, random_state=None), **GIVEN
+    ),
+    "additive": ShrinkageRegressor(
+        KernelEmbedding(kernel=Additive(base=Matern(smoothness=0.5))), **GIVEN
+    ),
+    "additive-linear": ShrinkageRegressor(KernelEmbedding(kernel="additive-linear"), **GIVEN),
+    "frequentist": bagwise.FrequentistShrinkageRegressor(SMALL),
     "bdr": bagwise.BDRRegressor(
-        **SMALL, inference="laplace", priors=Priors(noise=2, weights=0.5), random_state=[1, 2]
+        SMALL, inference="laplace", priors=Priors(noise=2, weights=0.5), random_state=[1, 2]
     ),
     "exact": MeanEmbeddingRidge(second_level="gaussian", second_scale=2, penalty=0.1),
-    "exact-linear": MeanEmbeddingRidge(kernel="linear"),
-    "landmarks": MeanEmbeddingRidge(kernel="matern12", n_landmarks=6),
+    "exact-linear": MeanEmbeddingRidge(KernelEmbedding(kernel="linear", bandwidth=1.0)),
+    "landmarks": MeanEmbeddingRidge(
+        KernelEmbedding(6, kernel="matern12", bandwidth=1.0), exact=False
+    ),
 }
 CLASSES = {
     "class-shrinkage": bagwise.ShrinkageClassifier(
-        **SMALL, weight_var=1.0, class_weight={"low": 1, "high": 2.5}
+        SMALL, weight_var=1.0, class_weight={"low": 1, "high": 2.5}
     ),
     "class-logistic": bagwise.BayesianLogisticClassifier(
-        **SMALL, inference="map", class_weight="balanced"
+        SMALL, inference="map", class_weight="balanced"
     ),
 }
 WORDS = np.where(Y > np.median(Y), "high", "low")
@@ -235,7 +246,7 @@ def test_names_are_checked_by_a_loaded_model(folder):
 
 def test_a_model_with_landmarks_that_was_exact_before(tmp_path):
     model = MeanEmbeddingRidge().fit(BAGS, Y)
-    model.set_params(n_landmarks=6).fit(BAGS, Y)
+    model.set_params(embedding__n_landmarks=6).fit(BAGS, Y)
     bagwise.save(model, tmp_path / "m")
     loaded = bagwise.load(tmp_path / "m")
     assert not hasattr(loaded, "bags_")  # the points of the earlier fit are not saved

@@ -14,7 +14,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save, save_file
 
 import bagwise
-from bagwise import Bags
+from bagwise import Bags, KernelEmbedding
 from bagwise.estimators.saving import open_saved, read_header
 from bagwise.estimators.saving.container import METADATA_KEY, NO_DIGEST, pack, unpack
 from bagwise.estimators.saving.parts import Reader
@@ -27,14 +27,16 @@ BAGS = Bags.from_list(
     covariates=RNG.normal(size=(12, 1)),
     feature_names=["a", "b"],
 )
-SMALL = {"n_landmarks": 3, "bandwidth_scale": 1.0}
+SMALL = KernelEmbedding(3, bandwidth=1.0)
 MODELS = {
-    "bdr": bagwise.BDRClassifier(**SMALL, inference="map"),
-    "frequentist": bagwise.FrequentistShrinkageRegressor(**SMALL, prior_scale=1.0),
-    "bayesian": bagwise.BayesianLinearRegressor(**SMALL, kernel="additive-rbf"),
-    "fourier": bagwise.RBFNetworkRegressor(**SMALL, landmarks="fourier"),
+    "bdr": bagwise.BDRClassifier(SMALL, inference="map"),
+    "frequentist": bagwise.FrequentistShrinkageRegressor(SMALL, prior_scale=1.0),
+    "bayesian": bagwise.BayesianLinearRegressor(
+        bagwise.KernelEmbedding(3, kernel="additive-rbf", bandwidth=1.0)
+    ),
+    "fourier": bagwise.RBFNetworkRegressor(bagwise.FourierEmbedding(3, bandwidth=1.0)),
     "exact": bagwise.MeanEmbeddingRidge(second_level="gaussian"),
-    "landmarks": bagwise.MeanEmbeddingRidge(n_landmarks=3),
+    "landmarks": bagwise.MeanEmbeddingRidge(bagwise.KernelEmbedding(3, bandwidth=1.0), exact=False),
 }
 
 

@@ -21,7 +21,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import bagwise
-from bagwise import Bags, MeanEmbeddingRidge, RBFNetworkRegressor, ShrinkageClassifier
+from bagwise import (
+    Bags,
+    KernelEmbedding,
+    MeanEmbeddingRidge,
+    RBFNetworkRegressor,
+    ShrinkageClassifier,
+)
 from bagwise.estimators.saving import models, read_header, records
 from bagwise.estimators.saving.container import unpack
 from bagwise.exceptions import SavedModelError
@@ -36,7 +42,7 @@ SECOND = LEVEL > np.median(LEVEL)
 
 @cache
 def network():
-    return RBFNetworkRegressor(n_landmarks=4, bandwidth_scale=1.0).fit(BAGS, LEVEL)
+    return RBFNetworkRegressor(KernelEmbedding(4, bandwidth=1.0)).fit(BAGS, LEVEL)
 
 
 def round_trip(model, tmp_path, **options):
@@ -46,7 +52,7 @@ def round_trip(model, tmp_path, **options):
 
 def with_params(**params):
     """A fitted model whose parameters were set afterwards: they wait for the next fit."""
-    model = RBFNetworkRegressor(n_landmarks=4)
+    model = RBFNetworkRegressor(KernelEmbedding(4))
     for name, value in vars(network()).items():
         setattr(model, name, value)
     for name, value in params.items():
@@ -76,7 +82,7 @@ PAIRS = {
 @pytest.mark.parametrize("kind", PAIRS)
 def test_classes_of_every_type(kind, tmp_path):
     y = PAIRS[kind][SECOND.astype(int)]
-    model = ShrinkageClassifier(n_landmarks=4, bandwidth_scale=1.0, weight_var=1.0).fit(BAGS, y)
+    model = ShrinkageClassifier(KernelEmbedding(4, bandwidth=1.0), weight_var=1.0).fit(BAGS, y)
     loaded = round_trip(model, tmp_path)
     assert_array_equal(loaded.classes_, model.classes_, strict=True)
     assert [type(label) for label in loaded.classes_] == [type(label) for label in model.classes_]
@@ -94,7 +100,7 @@ def test_classes_of_every_type(kind, tmp_path):
 )
 def test_classes_that_json_does_not_have(pair, tmp_path):
     y = [pair[int(second)] for second in SECOND]
-    model = ShrinkageClassifier(n_landmarks=4, bandwidth_scale=1.0, weight_var=1.0).fit(BAGS, y)
+    model = ShrinkageClassifier(KernelEmbedding(4, bandwidth=1.0), weight_var=1.0).fit(BAGS, y)
     with pytest.raises(SavedModelError, match=r"classes is .* expected .*truth value"):
         bagwise.save(model, tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
@@ -156,7 +162,7 @@ VALUES = [
     ("penalty", "no such word"),
     ("n_landmarks", None),
     ("n_landmarks", np.int64(2**62)),
-    ("bandwidth_scale", "auto"),
+    ("bandwidth", "auto"),
     ("standardize", np.True_),
     ("random_state", None),
     ("random_state", np.int32(4)),
@@ -176,7 +182,7 @@ def test_parameters_of_every_kind(name, value, tmp_path):
 
 
 def test_settings_of_the_sampler_and_priors(tmp_path):
-    model = bagwise.BDRRegressor(n_landmarks=4, bandwidth_scale=1.0, inference="map")
+    model = bagwise.BDRRegressor(bagwise.KernelEmbedding(4, bandwidth=1.0), inference="map")
     model.fit(BAGS, LEVEL)
     model.set_params(
         inference=NUTS(chains=2, draws=7, warmup=0, target_accept=0.95, n_jobs=1, progress=False),
@@ -266,7 +272,7 @@ def test_generators_and_strangers_within_parameters(composed, tmp_path):
 
 @pytest.mark.parametrize("weights", [{False: 1.0, True: 2}, {0: 1.0, 1: np.float64(2.5)}, {}])
 def test_class_weights(weights, tmp_path):
-    model = ShrinkageClassifier(n_landmarks=4, bandwidth_scale=1.0, weight_var=1.0)
+    model = ShrinkageClassifier(KernelEmbedding(4, bandwidth=1.0), weight_var=1.0)
     model.fit(BAGS, SECOND).set_params(class_weight=weights)
     assert round_trip(model, tmp_path).class_weight == weights
 
@@ -372,7 +378,7 @@ def test_paths_that_are_none(path):
 
 
 def test_loading_and_predicting_bring_no_jax(tmp_path):
-    model = bagwise.BDRRegressor(n_landmarks=4, bandwidth_scale=1.0, inference="laplace")
+    model = bagwise.BDRRegressor(bagwise.KernelEmbedding(4, bandwidth=1.0), inference="laplace")
     bagwise.save(model.fit(BAGS, LEVEL), tmp_path / "m.bagwise")
     code = """
 import json, sys

@@ -11,6 +11,7 @@ from bagwise import (
     BayesianLogisticClassifier,
     BDRClassifier,
     BDRRegressor,
+    KernelEmbedding,
     ShrinkageClassifier,
     ShrinkageRegressor,
     tune,
@@ -24,7 +25,7 @@ from contract_models import few_draws
 
 LABELS, NEW_LABELS = (np.where(y, "high", "low") for y in (Y, NEW_Y))
 LEVELS, NEW_LEVELS = (np.array([bag.mean() for bag in bags]) for bags in (BAGS, NEW))
-GRID = {"n_landmarks": [3, 6], "bandwidth_scale": [1.0]}
+GRID = {"n_landmarks": [3, 6], "bandwidth": [1.0]}
 FEW = NUTS(chains=2, draws=20, warmup=40, progress=False)
 
 CLASSIFIERS = {
@@ -62,7 +63,7 @@ def test_scores_of_classifiers_are_those_of_fits_by_hand(metric, score):
 
 
 def test_folds_keep_the_shares_of_the_classes():
-    grid = {"n_landmarks": [4], "bandwidth_scale": [1.0]}
+    grid = {"n_landmarks": [4], "bandwidth": [1.0]}
     found = tune(ShrinkageClassifier(), BAGS, LABELS, grid=grid, cv=3)
     scores = []
     for train, test in StratifiedKFold(3, shuffle=True, random_state=0).split(LABELS, LABELS):
@@ -88,16 +89,16 @@ def test_a_sampled_regressor_is_scored_by_laplace_and_then_sampled():
 
 
 def test_a_mode_is_scored_by_its_mode():
-    model = BDRRegressor(inference="map", bandwidth_scale=1.0)
+    model = BDRRegressor(KernelEmbedding(bandwidth=1.0), inference="map")
     grid = {"n_landmarks": [4]}
     found = tune(model, BAGS, LEVELS, validation=(NEW, NEW_LEVELS), grid=grid)
-    by_hand = model.set_params(n_landmarks=4).fit(BAGS, LEVELS)
+    by_hand = model.set_params(embedding__n_landmarks=4).fit(BAGS, LEVELS)
     assert_allclose(found.score, nll(by_hand.predict_dist(NEW), NEW_LEVELS), rtol=1e-10)
 
 
 def test_classifiers_and_regressors_share_features():
     cache = FeatureCache()
-    options = {"grid": {"n_landmarks": [4], "bandwidth_scale": [1.0]}, "cache": cache}
+    options = {"grid": {"n_landmarks": [4], "bandwidth": [1.0]}, "cache": cache}
     first = tune(ShrinkageRegressor(), BAGS, LEVELS, validation=(NEW, NEW_LEVELS), **options)
     second = tune(ShrinkageClassifier(), BAGS, LABELS, validation=(NEW, NEW_LABELS), **options)
     assert first.estimator.features_ is second.estimator.features_
@@ -108,10 +109,10 @@ def test_classifiers_and_regressors_share_features():
 @pytest.mark.parametrize(
     ("model", "names"),
     [
-        (BDRRegressor(), ["n_landmarks", "bandwidth_scale"]),
-        (BDRClassifier(), ["n_landmarks", "bandwidth_scale"]),
-        (BayesianLogisticClassifier(), ["n_landmarks", "bandwidth_scale"]),
-        (ShrinkageClassifier(), ["n_landmarks", "bandwidth_scale", "weight_var"]),
+        (BDRRegressor(), ["n_landmarks", "bandwidth"]),
+        (BDRClassifier(), ["n_landmarks", "bandwidth"]),
+        (BayesianLogisticClassifier(), ["n_landmarks", "bandwidth"]),
+        (ShrinkageClassifier(), ["n_landmarks", "bandwidth", "weight_var"]),
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "fit") else "",
 )

@@ -29,7 +29,7 @@ PARAMETERS = {
          np.full((3, 1), 1e308), np.ones(3)],
     ),
     "n_landmarks": ([1, 2, 5, 10, 30], [0, -1, 2.5, "10", True, 100_000, np.nan, 10**400]),
-    "bandwidth_scale": (["auto", 0.1, 1.0, 2, np.float32(4.0), 100.0], [1e-12, 1e12, *NUMBERS]),
+    "bandwidth": (["auto", 0.1, 1.0, 2, np.float32(4.0), 100.0], [1e-12, 1e12, *NUMBERS]),
     "standardize": ([True, False], ["yes", None, 2, np.True_]),
     "penalty": (["loo", 1e-3, 1.0], [1e-12, 1e12, "validation", "cv", *NUMBERS]),
     "weight_var": (["evidence", 1.0, 100.0], [1e-12, 1e12, "loo", *NUMBERS]),

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
 
 import dense_oracle
+from bagwise import KernelEmbedding
 from bagwise.bags.bags import Bags
 from bagwise.estimators.mean_embedding import MeanEmbeddingRidge
 from bagwise.estimators.regressors import (
@@ -105,7 +106,9 @@ def test_bags_of_weight_zero_are_as_good_as_absent_from_a_ridge_problem():
 @pytest.mark.parametrize("standardize", [True, False])
 def test_network_is_ridge_on_the_mean_embedding(standardize):
     bags, y = dense_oracle.scale_bags()
-    model = RBFNetworkRegressor(penalty=0.2, standardize=standardize, **FIXED).fit(bags, y)
+    model = RBFNetworkRegressor(
+        KernelEmbedding(landmarks=U, bandwidth=1.0, standardize=standardize), penalty=0.2
+    ).fit(bags, y)
     X = network_features(model, bags)[0]
     theirs = Ridge(alpha=0.2).fit(X, standardised(y))
     assert_allclose(model.predict(bags), y.mean() + y.std() * theirs.predict(X), rtol=1e-8)
@@ -114,7 +117,7 @@ def test_network_is_ridge_on_the_mean_embedding(standardize):
 
 def test_network_deviation_is_the_leave_one_out_error():
     bags, y = dense_oracle.scale_bags()
-    model = RBFNetworkRegressor(penalty=0.2, **FIXED).fit(bags, y)
+    model = RBFNetworkRegressor(FIXED, penalty=0.2).fit(bags, y)
     X, labels = network_features(model, bags)[0], standardised(y)
     errors = []
     for i in range(len(y)):
@@ -127,9 +130,9 @@ def test_network_deviation_is_the_leave_one_out_error():
 
 def test_penalty_by_validation_is_one_of_the_grid_and_near_that_by_leave_one_out():
     bags, y = dense_oracle.scale_bags(n_bags=60, sizes=(30,))
-    held_out = RBFNetworkRegressor(penalty="validation", **FIXED).fit(bags, y)
-    loo = RBFNetworkRegressor(penalty="loo", **FIXED).fit(bags, y)
-    again = RBFNetworkRegressor(penalty=held_out.penalty_, **FIXED).fit(bags, y)
+    held_out = RBFNetworkRegressor(FIXED, penalty="validation").fit(bags, y)
+    loo = RBFNetworkRegressor(FIXED, penalty="loo").fit(bags, y)
+    again = RBFNetworkRegressor(FIXED, penalty=held_out.penalty_).fit(bags, y)
     assert np.array_equal(again.predict(bags), held_out.predict(bags))
     assert np.abs(np.log10(held_out.penalty_ / loo.penalty_)) < 4
     assert_allclose(held_out.predict(bags), loo.predict(bags), atol=0.2)
@@ -151,10 +154,10 @@ def test_a_weight_of_two_counts_a_bag_twice(make):
 @pytest.mark.parametrize(
     "model",
     [
-        RBFNetworkRegressor(**FIXED),
-        BayesianLinearRegressor(**FIXED),
-        FrequentistShrinkageRegressor(**FIXED),
-        ShrinkageRegressor(**FIXED),
+        RBFNetworkRegressor(FIXED),
+        BayesianLinearRegressor(FIXED),
+        FrequentistShrinkageRegressor(FIXED),
+        ShrinkageRegressor(FIXED),
         MeanEmbeddingRidge(),
     ],
     ids=lambda model: type(model).__name__,
@@ -184,9 +187,9 @@ def test_a_head_with_bags_of_weight_zero_is_the_head_without_them(make):
 @pytest.mark.parametrize(
     "model",
     [
-        RBFNetworkRegressor(**FIXED),
-        BayesianLinearRegressor(**FIXED),
-        ShrinkageRegressor(**FIXED),
+        RBFNetworkRegressor(FIXED),
+        BayesianLinearRegressor(FIXED),
+        ShrinkageRegressor(FIXED),
         MeanEmbeddingRidge(),
     ],
     ids=lambda model: type(model).__name__,

@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 import bagwise
-from bagwise import BagwiseWarning, BDRRegressor
+from bagwise import BagwiseWarning, BDRRegressor, KernelEmbedding
 from bagwise.inference import NUTS, nuts
 
 RNG = np.random.default_rng(0)
 Y = RNG.uniform(1, 2, 40)
 BAGS = [RNG.normal(0, s, (n, 1)) for s, n in zip(Y, [3, 30] * 20, strict=True)]
-SMALL = {"n_landmarks": 5, "bandwidth_scale": 1.0}
+SMALL = KernelEmbedding(5, bandwidth=1.0)
 
 
 def model(**settings):
     settings = {"chains": 2, "draws": 1000, "warmup": 300, "progress": False} | settings
-    return BDRRegressor(inference=NUTS(**settings), **SMALL)
+    return BDRRegressor(SMALL, inference=NUTS(**settings))
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bagwise import BagwiseError, cli
+from bagwise import BagwiseError, KernelEmbedding, cli
 from bagwise.estimators.regressors import BayesianLinearRegressor
 from bagwise.estimators.selection import FeatureCache
 from bagwise.predictions.metrics import coverage, mse, nll
@@ -109,7 +109,7 @@ def test_a_cell_is_the_model_tuned_on_validation_and_scored_on_test_bags(finishe
     scores = {}
     for weight_var in ("evidence", 1.0):
         model = BayesianLinearRegressor(
-            n_landmarks=5, bandwidth_scale=1.0, weight_var=weight_var
+            KernelEmbedding(5, bandwidth=1.0), weight_var=weight_var
         ).fit(data.train.bags, data.train.labels)
         scores[weight_var] = nll(model.predict_dist(data.validation.bags), data.validation.labels)
         if weight_var == cell.params["weight_var"]:
