@@ -28,8 +28,9 @@ def test_every_name_is_an_estimator_with_the_seed(table, classes):
 
 
 def test_settings_are_numbers_words_or_nothing():
-    model = make("shrinkage", "n_landmarks=30", "bandwidth_scale=0.5", "kernel=matern32")
-    assert (model.n_landmarks, model.bandwidth_scale, model.kernel) == (30, 0.5, "matern32")
+    model = make("shrinkage", "n_landmarks=30", "bandwidth=0.5", "kernel=matern32")
+    embedding = model.embedding
+    assert (embedding.n_landmarks, embedding.bandwidth, embedding.kernel) == (30, 0.5, "matern32")
     assert make("shrinkage", "n_landmarks=None", "standardize=False").standardize is False
 
 
@@ -57,7 +58,7 @@ def test_tuning_says_what_it_chose(tmp_path, monkeypatch):
     write(make_rows(20), tmp_path / "t.parquet")
     result = bagwise(*FIT, "--tune", cwd=tmp_path)
     done(result)
-    assert "chosen by cross-validation: bandwidth_scale" in result.stderr
+    assert "chosen by cross-validation: bandwidth" in result.stderr
 
 
 def test_the_demo_writes_files_and_beats_the_average(tmp_path):

@@ -216,7 +216,7 @@ def test_more_landmarks_than_bags(cls, n_landmarks):
     arrays = [np.concatenate(ARRAYS[3 * i : 3 * i + 3]) for i in range(10)]
     y = [Y[3 * i : 3 * i + 3].mean() for i in range(10)]
     assert sum(map(len, arrays)) > 90
-    model = cls() if cls is MeanEmbeddingRidge else quick(cls, n_landmarks=n_landmarks)
+    model = cls() if cls is MeanEmbeddingRidge else quick(cls, KernelEmbedding(n_landmarks))
     mean, std = model.fit(arrays, y).predict(NEW, return_std=True)
     assert np.isfinite(mean).all() and (std > 0).all()
     assert mean.min() > Y.min() - np.ptp(Y) and mean.max() < Y.max() + np.ptp(Y)
@@ -335,7 +335,7 @@ def test_leave_one_out_error_is_that_of_refits():
     """Also with so small a penalty that the fit passes through all labels."""
     for penalty in (1e-10, 1e-3, 1.0):
         model = MeanEmbeddingRidge(
-            KernelEmbedding(kernel=RBF(bandwidth=0.5), bandwidth=1.0, standardize=False),
+            KernelEmbedding(kernel=RBF(bandwidth=0.5), standardize=False),
             penalty=penalty,
         )
         errors = []

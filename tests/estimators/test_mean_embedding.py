@@ -77,11 +77,11 @@ def test_linear_mean_embedding_ridge_is_the_network_with_endless_fourier_feature
 def test_every_point_a_landmark_is_the_exact_sum(second_level):
     bags, y = dense_oracle.scale_bags(n_bags=12)
     bags, new = [bag[:4] for bag in bags], dense_oracle.scale_bags(seed=5, n_bags=6)[0]
-    settings = {"second_level": second_level, "penalty": 0.1, "bandwidth": 0.5}
-    exact = MeanEmbeddingRidge(**settings).fit(bags, y)
+    settings = {"second_level": second_level, "penalty": 0.1}
+    exact = MeanEmbeddingRidge(KernelEmbedding(bandwidth=0.5), **settings).fit(bags, y)
     n_points = sum(map(len, bags))
     projected = MeanEmbeddingRidge(
-        KernelEmbedding(n_points, bandwidth=1.0), exact=False, **settings
+        KernelEmbedding(n_points, bandwidth=0.5), exact=False, **settings
     ).fit(bags, y)
     assert_allclose(projected.predict(bags), exact.predict(bags), rtol=1e-6)
     if second_level == "linear":  # norms of new bags outside the span differ
@@ -93,7 +93,7 @@ def test_landmarks_are_forgotten_by_an_exact_fit():
     bags, y = dense_oracle.scale_bags(n_bags=12)
     model = MeanEmbeddingRidge(KernelEmbedding(5, bandwidth=1.0), exact=False).fit(bags, y)
     assert model.landmarks_.shape == (5, 2)
-    model.set_params(embedding__n_landmarks=None).fit(bags, y)
+    model.set_params(embedding__n_landmarks=None, exact=True).fit(bags, y)
     assert not hasattr(model, "landmarks_")
     assert_allclose(model.predict(bags), MeanEmbeddingRidge().fit(bags, y).predict(bags))
 
@@ -101,7 +101,7 @@ def test_landmarks_are_forgotten_by_an_exact_fit():
 def test_mean_embedding_ridge_with_the_linear_kernel_is_ridge_on_the_means():
     bags, y = dense_oracle.scale_bags()
     model = MeanEmbeddingRidge(
-        KernelEmbedding(kernel="linear", bandwidth=1.0, standardize=False), penalty=0.1
+        KernelEmbedding(kernel="linear", standardize=False), penalty=0.1
     ).fit(bags, y)
     means = np.array([bag.mean(axis=0) for bag in bags])
     theirs = Ridge(alpha=0.1).fit(means, standardised(y))
@@ -128,9 +128,13 @@ def test_mean_embedding_ridge_deviation_is_the_leave_one_out_error():
     [
         ({"second_level": "rbf"}, 'second_level is \'rbf\'; expected "linear" or "gaussian"'),
         ({"penalty": "validation"}, "penalty is 'validation'; expected a number > 0 or 'loo'"),
-        ({"bandwidth": "auto"}, "bandwidth_scale is 'auto'; expected a finite number > 0"),
+        ({"embedding__bandwidth": "wide"}, "bandwidth is 'wide'; expected a number > 0 or 'auto'"),
+        ({"exact": 1}, "exact is 1; expected True or False"),
+        ({"embedding__n_landmarks": 5}, "n_landmarks with exact sums .*Give exact=False"),
+        ({"embedding__landmarks": [[0.0, 1.0]]}, "landmarks with exact sums .*Give exact=False"),
+        ({"embedding": FourierEmbedding()}, "Fourier features with exact sums .*Give exact=False"),
         ({"second_level": "gaussian", "second_scale": 0.0}, "second_scale is 0.0"),
-        ({"standardize": "yes"}, "standardize is 'yes'; expected True or False"),
+        ({"embedding__standardize": "yes"}, "standardize is 'yes'; expected True or False"),
     ],
     ids=str,
 )

@@ -350,7 +350,7 @@ DIAGNOSTICS |= {"n_chains": 1, "n_draws": 1, "n_divergent": 0, "n_deep": 0, "ste
     ("at", "value", "text"),
     [
         ("class", "os.system", "class is 'os.system'; expected one of RBFNetworkRegressor, "),
-        ("class", "ShrinkageClassifier", "parameters is .* expected bandwidth_scale, class_weight"),
+        ("class", "ShrinkageClassifier", "parameters is .* expected class_weight, covar"),
         ("class", "BDRRegressor", "parameters is"),
         ("columns.n_features", 3, "feature_names is of 2 columns; expected 3, as elsewhere"),
         ("columns.feature_names", ["a", "a"], "expected strings, no two the same"),

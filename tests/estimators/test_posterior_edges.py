@@ -246,7 +246,7 @@ def test_very_large_bags(name):
     assert model.score(arrays, LEVEL if is_regressor(name) else HIGH) > 0.9
 
 
-MANY = KernelEmbedding(90, landmarks="kmeans")
+MANY = KernelEmbedding(90, bandwidth=1.0)
 FEWEST = NUTS(chains=2, draws=20, warmup=40, progress=False)
 
 
@@ -265,7 +265,7 @@ def test_many_more_landmarks_than_bags(name):
     labels = LEVEL if is_regressor(name) else HIGH
     y = labels[:10]
     sampler = {"inference": FEWEST} if "nuts" in name else {}
-    model, prediction = fit(MANY, name, arrays[:10], y, **sampler)
+    model, prediction = fit(name, arrays[:10], y, embedding=MANY, **sampler)
     if is_regressor(name):
         assert (np.abs(prediction.mean - y.mean()) < 2 * np.ptp(y)).all()
         assert (prediction.std < 3 * y.std()).all()

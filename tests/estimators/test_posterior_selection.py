@@ -57,8 +57,8 @@ def test_scores_of_classifiers_are_those_of_fits_by_hand(metric, score):
     options = {"validation": (NEW, NEW_LABELS), "grid": GRID, "metric": metric}
     found = tune(ShrinkageClassifier(), BAGS, LABELS, **options)
     for row in found.table:
-        params = {key: row[key] for key in GRID}
-        model = ShrinkageClassifier(**params).fit(BAGS, LABELS)
+        params = {key: row[key] for key in row if key != "score"}
+        model = ShrinkageClassifier().set_params(**params).fit(BAGS, LABELS)
         assert_allclose(row["score"], score(model.predict_dist(NEW), NEW_LABELS), rtol=1e-10)
 
 
@@ -67,7 +67,7 @@ def test_folds_keep_the_shares_of_the_classes():
     found = tune(ShrinkageClassifier(), BAGS, LABELS, grid=grid, cv=3)
     scores = []
     for train, test in StratifiedKFold(3, shuffle=True, random_state=0).split(LABELS, LABELS):
-        model = ShrinkageClassifier(**found.params).fit(BAGS[train], LABELS[train])
+        model = ShrinkageClassifier().set_params(**found.params).fit(BAGS[train], LABELS[train])
         scores.append(log_loss(model.predict_dist(BAGS[test]), LABELS[test]))
     assert_allclose(found.score, np.mean(scores), rtol=1e-10)
 
@@ -77,8 +77,8 @@ def test_a_sampled_regressor_is_scored_by_laplace_and_then_sampled():
     model = BDRRegressor(inference=FEW)
     found = tune(model, BAGS, LEVELS, validation=(NEW, NEW_LEVELS), grid=GRID)
     for row in found.table:
-        params = {key: row[key] for key in GRID}
-        by_hand = BDRRegressor(inference="laplace", **params).fit(BAGS, LEVELS)
+        params = {key: row[key] for key in row if key != "score"}
+        by_hand = BDRRegressor(inference="laplace").set_params(**params).fit(BAGS, LEVELS)
         assert_allclose(row["score"], nll(by_hand.predict_dist(NEW), NEW_LEVELS), rtol=1e-10)
     assert found.metric == "nll"
     assert found.estimator.inference == model.inference == FEW
@@ -102,17 +102,17 @@ def test_classifiers_and_regressors_share_features():
     first = tune(ShrinkageRegressor(), BAGS, LEVELS, validation=(NEW, NEW_LEVELS), **options)
     second = tune(ShrinkageClassifier(), BAGS, LABELS, validation=(NEW, NEW_LABELS), **options)
     assert first.estimator.features_ is second.estimator.features_
-    alone = ShrinkageClassifier(**second.params).fit(BAGS, LABELS)
+    alone = ShrinkageClassifier().set_params(**second.params).fit(BAGS, LABELS)
     assert_array_equal(second.estimator.predict_proba(NEW), alone.predict_proba(NEW))
 
 
 @pytest.mark.parametrize(
     ("model", "names"),
     [
-        (BDRRegressor(), ["n_landmarks", "bandwidth"]),
-        (BDRClassifier(), ["n_landmarks", "bandwidth"]),
-        (BayesianLogisticClassifier(), ["n_landmarks", "bandwidth"]),
-        (ShrinkageClassifier(), ["n_landmarks", "bandwidth", "weight_var"]),
+        (BDRRegressor(), ["embedding__n_landmarks", "embedding__bandwidth"]),
+        (BDRClassifier(), ["embedding__n_landmarks", "embedding__bandwidth"]),
+        (BayesianLogisticClassifier(), ["embedding__n_landmarks", "embedding__bandwidth"]),
+        (ShrinkageClassifier(), ["embedding__n_landmarks", "embedding__bandwidth", "weight_var"]),
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "fit") else "",
 )
@@ -146,7 +146,7 @@ def test_a_class_of_few_bags_has_fewer_folds_and_one_of_one_bag_none():
     found = tune(ShrinkageClassifier(), BAGS, y, grid=GRID)
     by_hand = []
     for train, test in StratifiedKFold(2, shuffle=True, random_state=0).split(y, y):
-        model = ShrinkageClassifier(**found.params).fit(BAGS[train], y[train])
+        model = ShrinkageClassifier().set_params(**found.params).fit(BAGS[train], y[train])
         by_hand.append(log_loss(model.predict_dist(BAGS[test]), y[test]))
     assert_allclose(found.score, np.mean(by_hand), rtol=1e-6)
     y[1] = "common"

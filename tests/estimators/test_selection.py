@@ -295,7 +295,7 @@ def test_unknown_parameter():
 
 
 def test_wrong_value_of_a_parameter():
-    with pytest.raises(ValueError, match="bandwidth_scale is -1; expected a finite number > 0"):
+    with pytest.raises(ValueError, match="bandwidth is -1; expected a finite number > 0"):
         tune(BayesianLinearRegressor(), BAGS, Y, grid={"bandwidth": [-1]})
 
 

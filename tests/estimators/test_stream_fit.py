@@ -240,11 +240,13 @@ PROGRAM = """
 import sys, tracemalloc
 import bagwise, bagwise.bags.tables.parquet_rows, pyarrow
 bagwise.bags.tables.parquet_rows.BATCH_ROWS = 1 << 14
-model = bagwise.ShrinkageRegressor(n_landmarks=8, bandwidth_scale=1.0, landmarks="random")
+model = bagwise.ShrinkageRegressor(
+    bagwise.KernelEmbedding(8, bandwidth=1.0, landmarks="random")
+)
 tracemalloc.start()
 bags, y = bagwise.Bags.scan_parquet(sys.argv[1], bag="bag", label="y", progress=False)
 print(tracemalloc.get_traced_memory()[1])
-points = next(model.candidate_features(bags))  # among them 16 MB of distances, for the median
+points = model.embedding.candidates(bags)  # among them 16 MB of distances, for the median
 tracemalloc.reset_peak()
 bagwise.embedding.sums.summarise(bags, points)
 print(tracemalloc.get_traced_memory()[1], pyarrow.default_memory_pool().max_memory())

@@ -139,7 +139,7 @@ def test_processes_find_the_same():
     assert quiet(n_jobs=2, **held_out).table == quiet(**held_out).table
     fails(
         lambda: quiet(n_jobs=2, grid={"bandwidth": [-1.0]}),
-        "bandwidth_scale is -1.0; expected a finite number > 0",
+        "bandwidth is -1.0; expected a finite number > 0",
     )
 
 

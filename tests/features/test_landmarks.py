@@ -199,7 +199,7 @@ def test_units_of_a_column_do_not_matter_if_and_only_if_standardized(make):
     large = [bag * units for bag in bags]
 
     def predictions(points_of, standardize):
-        model = make(n_landmarks=6, bandwidth_scale=1.0, standardize=standardize)
+        model = make(KernelEmbedding(6, bandwidth=1.0, standardize=standardize))
         return model.fit(points_of, y).predict(points_of)
 
     assert_allclose(predictions(large, True), predictions(bags, True), rtol=1e-9)
@@ -240,9 +240,9 @@ def test_all_columns_constant_is_an_error():
         ({"n_landmarks": 0}, "n_landmarks is 0; expected a whole number of at least 1"),
         ({"n_landmarks": 2.5}, "n_landmarks is 2.5"),
         ({"n_landmarks": True}, "n_landmarks is True"),
-        ({"landmarks": "grid"}, 'landmarks is \'grid\'; expected "kmeans", "random", "fourier"'),
-        ({"bandwidth": "median"}, "bandwidth_scale is 'median'; expected \"auto\" or"),
-        ({"bandwidth": 0.0}, "bandwidth_scale is 0.0; expected a finite number > 0"),
+        ({"landmarks": "grid"}, 'landmarks is \'grid\'; expected "kmeans", "random" or an array'),
+        ({"bandwidth": "median"}, "bandwidth is 'median'; expected a number > 0 or 'auto'"),
+        ({"bandwidth": 0.0}, "bandwidth is 0.0; expected a finite number > 0"),
         ({"standardize": "yes"}, "standardize is 'yes'; expected True or False"),
         ({"n_landmarks": 10_000}, "distinct points for 10000 landmarks"),
     ],
@@ -251,7 +251,7 @@ def test_all_columns_constant_is_an_error():
 def test_wrong_parameters_are_named(options, message):
     bags, y = dense_oracle.scale_bags()
     with pytest.raises(BagwiseError, match=message):
-        RBFNetworkRegressor().set_params(**options).fit(bags, y)
+        RBFNetworkRegressor(KernelEmbedding(**options)).fit(bags, y)
 
 
 def test_auto_keeps_the_bandwidth_with_the_least_loss():

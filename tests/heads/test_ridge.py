@@ -22,7 +22,7 @@ from bagwise.inference.ridge import RidgeProblem
 from dense_oracle import (
     weighted_ridge,
 )
-from linear_data import FIXED, Data, latent, network_features, points, standardised
+from linear_data import FIXED, Data, U, latent, network_features, points, standardised
 
 # ---------------------------------------------------------------- ridge
 
@@ -141,12 +141,13 @@ def test_penalty_by_validation_is_one_of_the_grid_and_near_that_by_leave_one_out
 @pytest.mark.parametrize("make", [RBFNetworkRegressor, MeanEmbeddingRidge])
 def test_a_weight_of_two_counts_a_bag_twice(make):
     bags, y = dense_oracle.scale_bags()
-    options = {"kernel": RBF(1.1)} | (FIXED if make is RBFNetworkRegressor else {})
+    landmarks = {"landmarks": U} if make is RBFNetworkRegressor else {}
+    embedding = KernelEmbedding(kernel=RBF(1.1), standardize=False, **landmarks)
     # Weights are relative to the average bag: 5 of 24 with weight 2 have the mean 29/24.
-    weighted = make(penalty=0.3 * 24 / 29, standardize=False, **options)
+    weighted = make(embedding, penalty=0.3 * 24 / 29)
     weighted.fit(bags, y, sample_weight=np.r_[np.full(5, 2.0), np.ones(19)])
     copies, y_copies = bags + bags[:5], np.r_[y, y[:5]]
-    counted = make(penalty=0.3, standardize=False, **options).fit(copies, y_copies)
+    counted = make(embedding, penalty=0.3).fit(copies, y_copies)
     # Copies move the point on which features are centred, but no distance, and not the bandwidth.
     assert_allclose(weighted.predict(bags), counted.predict(bags), rtol=1e-8)
 

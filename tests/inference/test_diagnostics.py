@@ -140,7 +140,7 @@ PROBLEMS = {
     "deep": (
         {"n_deep": 101},
         "101 of 2000 trajectories were cut at 1024 steps, which is slow: take fewer landmarks or "
-        "a smaller bandwidth_scale",
+        "a smaller bandwidth",
     ),
 }
 

@@ -364,7 +364,7 @@ def test_weight_variance_by_evidence_is_reported_and_refitted_exactly():
         ({"weight_var": "loo"}, "weight_var is 'loo'; expected a number > 0 or 'evidence'"),
         ({"weight_var": -1.0}, "weight_var is -1.0; expected a finite number > 0"),
         ({"covariance_floor": 0.0}, "covariance_floor is 0.0; expected a finite number > 0"),
-        ({"function_landmarks": [[1.0]]}, r"function_landmarks have shape \(1, 1\)"),
+        ({"embedding__function_landmarks": [[1.0]]}, r"function_landmarks have shape \(1, 1\)"),
     ],
     ids=str,
 )

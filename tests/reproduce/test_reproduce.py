@@ -30,7 +30,7 @@ setting_text = "percentage of bags with 5 points"
 show = 25
 [grid]
 n_landmarks = [5]
-bandwidth_scale = [1.0]
+bandwidth = [1.0]
 [methods."Optimal"]
 model = "optimal"
 [methods."BLR"]
