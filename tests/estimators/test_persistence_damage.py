@@ -342,6 +342,7 @@ def refused_model(path, text):
 
 
 TABLE = {"a": 1.0}
+MATERN = {"class": "Matern", "bandwidth": 1, "smoothness": 2}
 DIAGNOSTICS = {"class": "Diagnostics", "rhat": TABLE, "ess_bulk": TABLE, "ess_tail": TABLE}
 DIAGNOSTICS |= {"n_chains": 1, "n_draws": 1, "n_divergent": 0, "n_deep": 0, "steps_per_draw": 1.0}
 
@@ -362,10 +363,14 @@ DIAGNOSTICS |= {"n_chains": 1, "n_draws": 1, "n_divergent": 0, "n_deep": 0, "ste
         ("learnt.classes", {"dtype": "int8", "labels": [1, 300]}, "labels that fit their dtype"),
         ("learnt.classes", {"dtype": "str1", "labels": ["aa", "b"]}, "labels that fit their dtype"),
         ("learnt.head.priors.names", ["noise", "weight_var"], "of other scales than its priors"),
-        ("parameters.kernel", {"class": "Matern", "bandwidth": 1, "smoothness": 2}, "0.5, 1.5 or"),
+        ("parameters.embedding.kernel", MATERN, "0.5, 1.5 or"),
         ("parameters.class_weight", [[1]], "pairs of a class and its weight"),
         ("parameters.random_state", 2**600, "a whole number, several or null"),
-        ("parameters.n_landmarks", 2**70, "is too large; expected a whole number of less than"),
+        (
+            "parameters.embedding.n_landmarks",
+            2**70,
+            "is too large; expected a whole number of less than",
+        ),
     ],
     ids=lambda value: str(value)[:30],
 )
@@ -381,7 +386,7 @@ def test_kernels_within_kernels_without_end(path):
     kernel = {"class": "RBF", "bandwidth": 1.0}
     for _ in range(25):
         kernel = {"class": "Additive", "bandwidth": 1.0, "base": kernel}
-    header = changed(container.header, ("model", "parameters", "kernel"), kernel)
+    header = changed(container.header, ("model", "parameters", "embedding", "kernel"), kernel)
     path.write_bytes(_packed(header, container.tensors()))
     refused_model(path, "is nested too deeply; expected at most 10 levels")
 

@@ -19,6 +19,7 @@ from sklearn.model_selection import (
 from bagwise import (
     Bags,
     BayesianLinearRegressor,
+    KernelEmbedding,
     MeanEmbeddingRidge,
     ShrinkageClassifier,
     scorers,
@@ -36,8 +37,8 @@ Y = 10 * LEVEL
 CLASSES = np.where(LEVEL > 1.5, "high", "low")
 HOSPITALS = np.array(list("abcdef"))[np.arange(N) % 6]
 WEIGHTS = RNG.uniform(0.2, 3, N)
-GRID = {"n_landmarks": [3, 6], "bandwidth": [1.0], "weight_var": [1.0, 100.0]}
-MODEL = BayesianLinearRegressor()
+GRID = {"embedding__n_landmarks": [3, 6], "weight_var": [1.0, 100.0]}
+MODEL = BayesianLinearRegressor(KernelEmbedding(bandwidth=1.0))
 
 
 def quiet(model=MODEL, X=BAGS, y=Y, **options):
@@ -146,8 +147,8 @@ def test_processes_find_the_same():
 def test_a_cache_leaves_its_features_behind_when_it_travels():
     cache = FeatureCache()
     quiet(cache=cache)
-    assert cache._embeddings
-    assert not pickle.loads(pickle.dumps(cache))._embeddings
+    assert cache._pooled
+    assert not pickle.loads(pickle.dumps(cache))._pooled
 
 
 @pytest.mark.parametrize(

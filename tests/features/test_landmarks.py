@@ -251,7 +251,7 @@ def test_all_columns_constant_is_an_error():
 def test_wrong_parameters_are_named(options, message):
     bags, y = dense_oracle.scale_bags()
     with pytest.raises(BagwiseError, match=message):
-        RBFNetworkRegressor(KernelEmbedding(**options)).fit(bags, y)
+        RBFNetworkRegressor(KernelEmbedding().set_params(**options)).fit(bags, y)
 
 
 def test_auto_keeps_the_bandwidth_with_the_least_loss():

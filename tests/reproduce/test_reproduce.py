@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bagwise import BagwiseError, KernelEmbedding, cli
+from bagwise.estimators.embeddings import qualified
 from bagwise.estimators.regressors import BayesianLinearRegressor
 from bagwise.estimators.selection import FeatureCache
 from bagwise.predictions.metrics import coverage, mse, nll
@@ -64,7 +65,8 @@ def test_studies_have_the_papers_methods_and_settings(name):
     assert len(study.settings) == (11 if name == "gamma-varying" else 10)
     for method in study.methods.values():
         if method.model not in NOT_FITTED:
-            assert set(method.grid) <= set(estimator_of(method, {}).get_params())
+            estimator = estimator_of(method, {})
+            assert set(qualified(estimator, method.grid)) <= set(estimator.get_params())
             assert len(method.grid["n_landmarks"]) == 3
     assert Study.load(name, quick=True).settings == [study.show]
 
