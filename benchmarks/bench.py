@@ -16,9 +16,9 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
+from bagwise import KernelEmbedding
 from bagwise.datasets import make_gamma
 from bagwise.embedding.sums import BLOCK_BYTES, blocks_of, summarise
-from bagwise.estimators.regressors import ShrinkageRegressor
 from bagwise.features.maps import LandmarkFeatures
 from benchmarks import (
     bench_fit,
@@ -36,8 +36,7 @@ def pooling(quick: bool) -> Section:
     """Time summarise against the same kernel values computed in the same blocks and dropped."""
     split = make_gamma(n_bags=20 if quick else 1000).train
     bags, d = split.bags, 15 if quick else 90
-    model = ShrinkageRegressor(n_landmarks=d, bandwidth_scale=1.0)
-    features = next(model.candidate_features(bags))
+    (features,) = KernelEmbedding(d, bandwidth=1.0).candidates(bags)
     assert isinstance(features, LandmarkFeatures)
     scaled = features.scaling(bags.points)
 

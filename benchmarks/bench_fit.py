@@ -9,10 +9,11 @@ import numpy as np
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
+from bagwise import KernelEmbedding
 from bagwise.datasets import make_gamma
 from bagwise.embedding.model import with_floor
 from bagwise.embedding.prior import FixedPrior
-from bagwise.estimators.base import Embedding
+from bagwise.estimators.base import Pooled
 from bagwise.estimators.regressors import ShrinkageRegressor
 from bagwise.estimators.shrinkage_model import COVARIANCE_FLOOR
 from bagwise.heads.task import Task
@@ -52,7 +53,7 @@ TARGET = Target(50, at_least=True, unit="×")
 class Case:
     """Pooled bags with everything that either side needs."""
 
-    embedding: Embedding
+    pooled: Pooled
     bags: Any
     task: Task
     problem: ShrinkageProblem
@@ -61,17 +62,17 @@ class Case:
     def make(cls, n_bags: int, n_landmarks: int) -> Case:
         """Draw the paper's bags of 5, 20, 100 and 1,000 points and pool them."""
         split = make_gamma(n_bags=n_bags).train
-        model = ShrinkageRegressor(n_landmarks=n_landmarks, bandwidth_scale=1.0)
-        embedding = next(model.embeddings(split.bags))
+        model = ShrinkageRegressor(KernelEmbedding(n_landmarks=n_landmarks, bandwidth=1.0))
+        pooled = next(model.pooled(split.bags))
         task = Task.of(split.bags, split.labels)
-        prior = FixedPrior.kernel(embedding.features, embedding.stats, COVARIANCE_FLOOR)
-        problem = ShrinkageProblem(prior, embedding.stats, task.labels, task.design, task.weights)
-        return cls(embedding, split.bags, task, problem)
+        prior = FixedPrior.kernel(pooled.features, pooled.stats, COVARIANCE_FLOOR)
+        problem = ShrinkageProblem(prior, pooled.stats, task.labels, task.design, task.weights)
+        return cls(pooled, split.bags, task, problem)
 
     def fit(self) -> ShrinkageRegressor:
         """Fit as users do, from pooled features and at the given weight variance."""
-        return ShrinkageRegressor(weight_var=WEIGHT_VAR).fit_embedding(
-            self.embedding, self.bags, self.task
+        return ShrinkageRegressor(weight_var=WEIGHT_VAR).fit_pooled(
+            self.pooled, self.bags, self.task
         )
 
     def evaluate(self, theta: np.ndarray) -> Any:
@@ -82,7 +83,7 @@ class Case:
 
     def plain(self) -> Whitened:
         """Return the same objective with one Cholesky per bag."""
-        stats, features = self.embedding.stats, self.embedding.features
+        stats, features = self.pooled.stats, self.pooled.features
         assert stats.within_cov is not None
         objective = PlainObjective(
             mean=stats.mean,
@@ -104,9 +105,9 @@ class Case:
 
     def with_distinct_sizes(self) -> Case:
         """Return the case with every bag of its own size, so that none share a factor table."""
-        sizes = self.embedding.stats.sizes
-        stats = replace(self.embedding.stats, sizes=sizes * np.linspace(1.0, 1.5, len(sizes)))
-        return replace(self, embedding=replace(self.embedding, stats=stats))
+        sizes = self.pooled.stats.sizes
+        stats = replace(self.pooled.stats, sizes=sizes * np.linspace(1.0, 1.5, len(sizes)))
+        return replace(self, pooled=replace(self.pooled, stats=stats))
 
 
 def disagreement(case: Case, plain: Whitened, theta: np.ndarray) -> float:
@@ -119,7 +120,7 @@ def disagreement(case: Case, plain: Whitened, theta: np.ndarray) -> float:
 def run(quick: bool) -> Section:
     """Time evaluations and fits of both sides, with one thread each."""
     case = Case.make(*((40, 10) if quick else (1000, 90)))
-    n, d = case.embedding.stats.mean.shape
+    n, d = case.pooled.stats.mean.shape
     section = Section(
         f"1. Shrinkage fit: {n:,} bags of 5, 20, 100 or 1,000 points, {d} landmarks",
         ["seconds", "ratio to ours"],

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from bagwise import KernelEmbedding
 from bagwise.datasets import make_gamma
 from bagwise.estimators.regressors import BDRRegressor
 from bagwise.inference.diagnostics import ess_bulk, rhat
@@ -54,7 +55,7 @@ class Plan:
     def fit(self, split: Any) -> Fit:
         """Fit ours from points."""
         n, settings = self.n_landmarks, self.settings
-        model = BDRRegressor(inference=settings, n_landmarks=n, bandwidth_scale=1.0)
+        model = BDRRegressor(KernelEmbedding(n_landmarks=n, bandwidth=1.0), inference=settings)
         return Fit.run(model, split)
 
 

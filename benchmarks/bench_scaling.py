@@ -10,9 +10,10 @@ import numpy as np
 from jaxtyping import Float64
 from threadpoolctl import threadpool_limits
 
+from bagwise import KernelEmbedding
 from bagwise.bags.bags import Bags
 from bagwise.embedding.sums import summarise
-from bagwise.estimators.base import Embedding
+from bagwise.estimators.base import Pooled
 from bagwise.estimators.regressors import ShrinkageRegressor
 from bagwise.heads.task import Task
 from benchmarks.bench_report import Section, Target, exponent, interleaved
@@ -61,11 +62,11 @@ class Fit:
 
     def __init__(self, size: Size) -> None:
         self.bags, self.labels = draw(size)
-        self.model = ShrinkageRegressor(bandwidth_scale=1.0, n_landmarks=size.landmarks)
+        self.model = ShrinkageRegressor(KernelEmbedding(n_landmarks=size.landmarks, bandwidth=1.0))
 
     def landmarks(self) -> None:
         """Scale, draw a sample, find its k-means centres and the bandwidth."""
-        self.features = next(self.model.candidate_features(self.bags))
+        (self.features,) = self.model.embedding.candidates(self.bags)
 
     def pooling(self) -> None:
         """Pool the features of every point."""
@@ -74,7 +75,7 @@ class Fit:
     def head(self) -> None:
         """Fit the head to the pooled features."""
         task = Task.of(self.bags, self.labels)
-        self.model.fit_embedding(Embedding(self.features, self.stats), self.bags, task)
+        self.model.fit_pooled(Pooled(self.features, self.stats), self.bags, task)
 
     def peak(self) -> float:
         """Return the megabytes at the peak of a whole fit, above those of the data."""
@@ -123,7 +124,7 @@ def _sweep(title: str, along: str, sizes: list[Size], repeats: int) -> Section:
     fixed = sorted({"points", "bags", "landmarks"} - {along})
     others = " and ".join(f"{getattr(sizes[0], name):,} {name}" for name in fixed)
     section = Section(
-        f"{title}: ShrinkageRegressor(bandwidth_scale=1.0), {others}; CPU seconds, one thread",
+        f"{title}: ShrinkageRegressor of bandwidth 1, {others}; CPU seconds, one thread",
         [*PARTS, "fit", "to previous", "peak MB above data", "exponent"],
     )
     measured = measure(sizes, repeats)

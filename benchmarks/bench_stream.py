@@ -73,7 +73,7 @@ bags, y = timed(
     lambda: bagwise.Bags.scan_parquet(sys.argv[1], bag="bag", label="label", progress=False)
 )
 timed(lambda: sum(len(batch.points) for batch in bags.batches()))
-features = list(model.candidate_features(bags))
+features = model.embedding.candidates(bags)
 timed(lambda: list(summarise_each(bags, features)))
 print(json.dumps(seconds))
 """

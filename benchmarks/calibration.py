@@ -34,7 +34,7 @@ FIRST_SEED = 200
 LEVELS = (0.5, 0.8, 0.95)
 QUIET = NUTS(progress=False)
 
-MUSK_GRID = {"n_landmarks": (30, 60, 90), "bandwidth_scale": (0.5, 1.0, 2.0, 4.0)}
+MUSK_GRID = {"n_landmarks": (30, 60, 90), "bandwidth": (0.5, 1.0, 2.0, 4.0)}
 N_FOLDS = 10
 PUBLISHED = {"bag mean, published": 0.832, "set kernel, published": 0.880}
 

@@ -6,29 +6,36 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from bagwise import Bags, BayesianLogisticClassifier, BDRClassifier, ShrinkageClassifier
+from bagwise import (
+    Bags,
+    BayesianLogisticClassifier,
+    BDRClassifier,
+    FourierEmbedding,
+    KernelEmbedding,
+    ShrinkageClassifier,
+)
 from bagwise.inference import NUTS
 from contract_models import few_draws
 
-SMALL = {"n_landmarks": 6, "bandwidth_scale": 1.0}
+SMALL = KernelEmbedding(6, bandwidth=1.0)
 FEW = NUTS(chains=2, draws=40, warmup=120, progress=False)
 
 CORE = {
-    "shrinkage": ShrinkageClassifier(**SMALL),
-    "bdr-laplace": BDRClassifier(**SMALL, inference="laplace"),
-    "logistic-laplace": BayesianLogisticClassifier(**SMALL),
+    "shrinkage": ShrinkageClassifier(SMALL),
+    "bdr-laplace": BDRClassifier(SMALL, inference="laplace"),
+    "logistic-laplace": BayesianLogisticClassifier(SMALL),
 }
 MODELS = CORE | {
-    "shrinkage-convolved": ShrinkageClassifier(**SMALL, weight_var=10.0, prior="convolved"),
-    "shrinkage-fourier": ShrinkageClassifier(**SMALL, weight_var=10.0, landmarks="fourier"),
-    "bdr-map": BDRClassifier(**SMALL, inference="map"),
-    "bdr-convolved": BDRClassifier(**SMALL, inference="laplace", prior="convolved"),
-    "logistic-map": BayesianLogisticClassifier(**SMALL, inference="map"),
-    "logistic-linear": BayesianLogisticClassifier(kernel="linear"),
+    "shrinkage-convolved": ShrinkageClassifier(SMALL, weight_var=10.0, prior="convolved"),
+    "shrinkage-fourier": ShrinkageClassifier(FourierEmbedding(6, bandwidth=1.0), weight_var=10.0),
+    "bdr-map": BDRClassifier(SMALL, inference="map"),
+    "bdr-convolved": BDRClassifier(SMALL, inference="laplace", prior="convolved"),
+    "logistic-map": BayesianLogisticClassifier(SMALL, inference="map"),
+    "logistic-linear": BayesianLogisticClassifier(KernelEmbedding(kernel="linear")),
 }
 SAMPLED = {  # once for all tests: the sampler compiles for seconds
-    "bdr-nuts": BDRClassifier(**SMALL, inference=FEW),
-    "logistic-nuts": BayesianLogisticClassifier(**SMALL, inference=FEW),
+    "bdr-nuts": BDRClassifier(SMALL, inference=FEW),
+    "logistic-nuts": BayesianLogisticClassifier(SMALL, inference=FEW),
 }
 CLASSES = [BDRClassifier, BayesianLogisticClassifier, ShrinkageClassifier]
 SAMPLED_NAMES = [pytest.param(name, marks=few_draws) for name in SAMPLED]

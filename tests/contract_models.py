@@ -11,7 +11,9 @@ from bagwise import (
     Bags,
     BayesianLinearRegressor,
     BDRRegressor,
+    FourierEmbedding,
     FrequentistShrinkageRegressor,
+    KernelEmbedding,
     MeanEmbeddingRidge,
     RBFNetworkRegressor,
     ShrinkageRegressor,
@@ -19,39 +21,42 @@ from bagwise import (
 from bagwise.features.kernels import Matern
 from bagwise.inference import NUTS
 
-SMALL = {"n_landmarks": 8, "bandwidth_scale": 1.0}
-GIVEN = SMALL | {"weight_var": 10.0}  # variants of a model whose automatic choice is tested once
+
+def small(**params):
+    return KernelEmbedding(8, bandwidth=1.0, **params)
+
+
+SMALL = small()
+GIVEN = {"weight_var": 10.0}  # variants of a model whose automatic choice is tested once
 
 CORE = {
-    "network-loo": RBFNetworkRegressor(**SMALL),
-    "network-validation": RBFNetworkRegressor(**SMALL, penalty="validation"),
-    "bayesian": BayesianLinearRegressor(**SMALL),
-    "frequentist": FrequentistShrinkageRegressor(**SMALL, prior_scale=1.0),
-    "shrinkage": ShrinkageRegressor(**SMALL),
-    "shrinkage-convolved": ShrinkageRegressor(**GIVEN, prior="convolved"),
-    "bdr-laplace": BDRRegressor(**SMALL, inference="laplace"),
+    "network-loo": RBFNetworkRegressor(SMALL),
+    "network-validation": RBFNetworkRegressor(SMALL, penalty="validation"),
+    "bayesian": BayesianLinearRegressor(SMALL),
+    "frequentist": FrequentistShrinkageRegressor(SMALL, prior_scale=1.0),
+    "shrinkage": ShrinkageRegressor(SMALL),
+    "shrinkage-convolved": ShrinkageRegressor(SMALL, **GIVEN, prior="convolved"),
+    "bdr-laplace": BDRRegressor(SMALL, inference="laplace"),
     "embedding-linear": MeanEmbeddingRidge(),
     "embedding-gaussian": MeanEmbeddingRidge(second_level="gaussian"),
 }
 MODELS = CORE | {
-    "network-linear": RBFNetworkRegressor(**SMALL, kernel="linear"),
-    "bayesian-fourier": BayesianLinearRegressor(**SMALL, landmarks="fourier"),
-    "bayesian-additive": BayesianLinearRegressor(**SMALL, kernel="additive-rbf"),
-    "frequentist-linear": FrequentistShrinkageRegressor(**SMALL, kernel="linear", prior_scale=1.0),
-    "shrinkage-random": ShrinkageRegressor(**GIVEN, landmarks="random"),
-    "shrinkage-fourier": ShrinkageRegressor(**GIVEN, landmarks="fourier"),
-    "shrinkage-additive": ShrinkageRegressor(**GIVEN, kernel="additive-rbf"),
-    "shrinkage-linear": ShrinkageRegressor(**GIVEN, kernel="linear"),
-    "shrinkage-matern": ShrinkageRegressor(**GIVEN, kernel=Matern(smoothness=2.5)),
-    "bdr-map": BDRRegressor(**SMALL, inference="map"),
-    "bdr-convolved": BDRRegressor(**SMALL, inference="laplace", prior="convolved"),
-    "embedding-matern": MeanEmbeddingRidge(kernel="matern32"),
-    "embedding-landmarks": MeanEmbeddingRidge(second_level="gaussian", n_landmarks=8),
+    "network-linear": RBFNetworkRegressor(small(kernel="linear")),
+    "bayesian-fourier": BayesianLinearRegressor(FourierEmbedding(8, bandwidth=1.0)),
+    "bayesian-additive": BayesianLinearRegressor(small(kernel="additive-rbf")),
+    "frequentist-linear": FrequentistShrinkageRegressor(small(kernel="linear"), prior_scale=1.0),
+    "shrinkage-random": ShrinkageRegressor(small(landmarks="random"), **GIVEN),
+    "shrinkage-fourier": ShrinkageRegressor(FourierEmbedding(8, bandwidth=1.0), **GIVEN),
+    "shrinkage-additive": ShrinkageRegressor(small(kernel="additive-rbf"), **GIVEN),
+    "shrinkage-linear": ShrinkageRegressor(small(kernel="linear"), **GIVEN),
+    "shrinkage-matern": ShrinkageRegressor(small(kernel=Matern(smoothness=2.5)), **GIVEN),
+    "bdr-map": BDRRegressor(SMALL, inference="map"),
+    "bdr-convolved": BDRRegressor(SMALL, inference="laplace", prior="convolved"),
+    "embedding-matern": MeanEmbeddingRidge(KernelEmbedding(kernel="matern32", bandwidth=1.0)),
+    "embedding-landmarks": MeanEmbeddingRidge(SMALL, exact=False, second_level="gaussian"),
 }
 SAMPLED = {  # once for all tests: the sampler compiles for seconds
-    "bdr-nuts": BDRRegressor(
-        **SMALL, inference=NUTS(chains=2, draws=40, warmup=120, progress=False)
-    ),
+    "bdr-nuts": BDRRegressor(SMALL, inference=NUTS(chains=2, draws=40, warmup=120, progress=False)),
 }
 CLASSES = sorted({type(model) for model in MODELS.values()}, key=lambda cls: cls.__name__)
 
@@ -90,9 +95,19 @@ def fitted(name):
     return unfitted(name).fit(BAGS, Y)
 
 
-def quick(cls, **params):
-    """Model with default parameters but these, and without the minutes of a sampler."""
-    return cls(**({"inference": "laplace"} if cls is BDRRegressor else {}), **params)
+def quick(cls, embedding=None):
+    """Model with default parameters, and without the minutes of a sampler."""
+    return cls(embedding, **({"inference": "laplace"} if cls is BDRRegressor else {}))
+
+
+def params_of(model):
+    """Parameters of a model and of its embedding, which is not equal to a copy of itself."""
+    return {name: value for name, value in model.get_params().items() if name != "embedding"}
+
+
+def seeded(model, seed):
+    names = [name for name in model.get_params() if name.endswith("random_state")]
+    return model.set_params(**dict.fromkeys(names, seed))
 
 
 def is_shrinkage(name):

@@ -3,6 +3,7 @@
 import numpy as np
 
 import dense_oracle
+from bagwise import KernelEmbedding
 from bagwise.embedding.model import point_model
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.task import Task
@@ -13,7 +14,7 @@ from dense_oracle import (
 )
 
 U = np.array([[a, b] for a in (-1.5, 0.0, 1.5) for b in (-1.0, 1.0)])
-FIXED = {"landmarks": U, "bandwidth_scale": 1.0}
+FIXED = KernelEmbedding(landmarks=U, bandwidth=1.0)
 
 
 class Data:

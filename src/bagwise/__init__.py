@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         ShrinkageClassifier,
     )
     from bagwise.estimators.cross_validation import cross_val_predict_dist
+    from bagwise.estimators.embeddings import FourierEmbedding, KernelEmbedding
     from bagwise.estimators.mean_embedding import MeanEmbeddingRidge
     from bagwise.estimators.pointwise import PointwiseTransformer, make_pipeline
     from bagwise.estimators.regressors import (
@@ -49,7 +50,9 @@ _HOME = {
     "BagwiseWarning": "exceptions",
     "BayesianLinearRegressor": "estimators.regressors",
     "BayesianLogisticClassifier": "estimators.classifiers",
+    "FourierEmbedding": "estimators.embeddings",
     "FrequentistShrinkageRegressor": "estimators.regressors",
+    "KernelEmbedding": "estimators.embeddings",
     "MeanEmbeddingRidge": "estimators.mean_embedding",
     "PointwiseTransformer": "estimators.pointwise",
     "Prediction": "predictions.gaussian",
@@ -85,7 +88,9 @@ __all__ = [
     "BagwiseWarning",
     "BayesianLinearRegressor",
     "BayesianLogisticClassifier",
+    "FourierEmbedding",
     "FrequentistShrinkageRegressor",
+    "KernelEmbedding",
     "MeanEmbeddingRidge",
     "PointwiseTransformer",
     "Prediction",

@@ -180,6 +180,6 @@ def test_information_that_is_singular():
         means = np.array([array.mean(axis=0) for array in arrays])
         bags = Bags.from_list(arrays, covariates=means)
         weight = 10.0 ** rng.uniform(-12, 12, 5)
-        model = bagwise.ShrinkageClassifier(n_landmarks=3, bandwidth_scale=1.0)
+        model = bagwise.ShrinkageClassifier(bagwise.KernelEmbedding(3, bandwidth=1.0))
         p = model.fit(bags, [0, 1, 0, 1, 1], weight).predict_proba(bags)
         assert np.isfinite(p).all() and ((p >= 0) & (p <= 1)).all()

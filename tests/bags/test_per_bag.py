@@ -13,7 +13,14 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, train_test_split
 
 import bagwise
-from bagwise import Bags, BayesianLinearRegressor, ShrinkageClassifier, metrics, plots
+from bagwise import (
+    Bags,
+    BayesianLinearRegressor,
+    KernelEmbedding,
+    ShrinkageClassifier,
+    metrics,
+    plots,
+)
 from bagwise.estimators.selection import FeatureCache
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
 from error_cases import fails
@@ -28,15 +35,15 @@ Y = 10 * LEVEL
 CLASSES = np.where(LEVEL > 1.5, "high", "low")
 WEIGHTS = RNG.uniform(0.5, 1.5, N)
 ORDER = RNG.permutation(N)
-SMALL = {"n_landmarks": 6, "bandwidth_scale": 1.0}
+SMALL = KernelEmbedding(6, bandwidth=1.0)
 
 
 def model():
-    return BayesianLinearRegressor(**SMALL)
+    return BayesianLinearRegressor(SMALL)
 
 
 def classifier():
-    return ShrinkageClassifier(**SMALL)
+    return ShrinkageClassifier(SMALL)
 
 
 def by_id(values, ids=IDS):

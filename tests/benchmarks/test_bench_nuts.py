@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpyro.infer.util import log_density
 
+from bagwise import KernelEmbedding
 from bagwise.datasets import make_gamma
 from bagwise.estimators.regressors import BDRRegressor
 from bagwise.inference.priors import Priors, ScalePriors
@@ -113,7 +114,7 @@ def test_the_models_precision_is_that_of_the_moment_only(data):
 def fitted():
     split = make_gamma(n_bags=N).train
     settings = NUTS(chains=2, draws=20, warmup=40)
-    model = BDRRegressor(inference=settings, n_landmarks=D, bandwidth_scale=1.0)
+    model = BDRRegressor(KernelEmbedding(D, bandwidth=1.0), inference=settings)
     return split, Fit.run(model, split)
 
 

@@ -37,7 +37,7 @@ def test_musk_is_cross_validated(monkeypatch, tmp_path):
     some = np.r_[0:12, 60:72]
     part = Musk(whole.bags[some], whole.labels[some])
     monkeypatch.setattr(calibration, "load_musk", lambda: part)
-    grid = {"n_landmarks": (5,), "bandwidth_scale": (1.0,)}
+    grid = {"n_landmarks": (5,), "bandwidth": (1.0,)}
     monkeypatch.setattr(calibration, "MUSK_GRID", grid)
     monkeypatch.setattr(calibration, "N_FOLDS", 2)
     calibration.main(["musk", "--seeds", "1", "--out", str(tmp_path)])

@@ -5,6 +5,7 @@ import errno
 import numpy as np
 import pytest
 
+from bagwise import FourierEmbedding
 from bagwise.cli import info, main
 from bagwise.cli.models import CLASSIFIERS, REGRESSORS, ModelName, are_classes, estimator
 from bagwise.exceptions import BagwiseError
@@ -23,14 +24,29 @@ def make(name, *settings, classes=False):
 def test_every_name_is_an_estimator_with_the_seed(table, classes):
     for name, (kind, preset) in table.items():
         model = make(name, classes=classes)
-        assert type(model).__name__ == kind and model.random_state == 3
+        assert type(model).__name__ == kind
+        seeds = [each for key, each in model.get_params().items() if key.endswith("random_state")]
+        assert seeds == [3] * (2 if hasattr(model, "inference") else 1)
         assert preset.items() <= model.get_params().items()
 
 
 def test_settings_are_numbers_words_or_nothing():
-    model = make("shrinkage", "n_landmarks=30", "bandwidth_scale=0.5", "kernel=matern32")
-    assert (model.n_landmarks, model.bandwidth_scale, model.kernel) == (30, 0.5, "matern32")
-    assert make("shrinkage", "n_landmarks=None", "standardize=False").standardize is False
+    model = make("shrinkage", "n_landmarks=30", "bandwidth=0.5", "kernel=matern32")
+    embedding = model.embedding
+    assert (embedding.n_landmarks, embedding.bandwidth, embedding.kernel) == (30, 0.5, "matern32")
+    model = make("shrinkage", "n_landmarks=None", "embedding__standardize=False")
+    assert model.embedding.standardize is False
+
+
+def test_fourier_features_by_name():
+    model = make("kernel-ridge", "embedding=fourier", "n_features=30", "exact=False")
+    expected = FourierEmbedding(30, bandwidth=1.0, random_state=3)
+    assert repr(model.embedding) == repr(expected)
+    with pytest.raises(BagwiseError, match="embedding=waves; expected kernel or fourier. Check"):
+        make("shrinkage", "embedding=waves")
+    for setting in ("output=mean", "random_state=1", "n_features=30"):
+        with pytest.raises(BagwiseError, match="ShrinkageRegressor does not know; expected one of"):
+            make("shrinkage", setting)
 
 
 def test_settings_of_the_sampler_go_to_it():
@@ -52,12 +68,12 @@ def test_what_labels_are():
 
 
 def test_tuning_says_what_it_chose(tmp_path, monkeypatch):
-    grid = {"n_landmarks": (5,), "bandwidth_scale": (1.0, 2.0)}
+    grid = {"embedding__n_landmarks": (5,), "embedding__bandwidth": (1.0, 2.0)}
     monkeypatch.setattr("bagwise.estimators.selection.paper_grid", lambda _: grid)
     write(make_rows(20), tmp_path / "t.parquet")
     result = bagwise(*FIT, "--tune", cwd=tmp_path)
     done(result)
-    assert "chosen by cross-validation: bandwidth_scale" in result.stderr
+    assert "chosen by cross-validation: bandwidth" in result.stderr
 
 
 def test_the_demo_writes_files_and_beats_the_average(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import dense_oracle
+from bagwise import FourierEmbedding, KernelEmbedding
 from bagwise.embedding import model as embedding_model
 from bagwise.embedding.model import (
     general_model,
@@ -428,10 +429,10 @@ def test_directions_left_out_do_not_matter_to_a_point_estimate(monkeypatch):
     rng = np.random.default_rng(14)
     y = rng.uniform(1, 2, 60)
     bags = [rng.normal(x, 0.4, (12, 2)) for x in y]
-    settings = {"n_landmarks": 60, "bandwidth_scale": 2.0}
-    few = ShrinkageRegressor(**settings).fit(bags, y)
+    settings = KernelEmbedding(60, bandwidth=2.0)
+    few = ShrinkageRegressor(settings).fit(bags, y)
     monkeypatch.setattr(embedding_model, "HIDDEN", 1e-9)
-    all_ = ShrinkageRegressor(**settings).fit(bags, y)
+    all_ = ShrinkageRegressor(settings).fit(bags, y)
     assert len(few.head_.w) < 0.7 * len(all_.head_.w)
     found, expected = few.predict_dist(bags), all_.predict_dist(bags)
     assert_allclose(found.mean, expected.mean, atol=0.03 * expected.std.mean())
@@ -483,7 +484,7 @@ def test_convolved_prior_needs_the_gaussian_kernel_and_landmarks():
         ConvolvedPrior(LandmarkFeatures(Matern(1.0), UNIT, case.u), case.stats, FLOOR)
     bags, y = dense_oracle.scale_bags()
     with pytest.raises(BagwiseError, match="random Fourier features"):
-        ShrinkageRegressor(prior="convolved", landmarks="fourier").fit(bags, y)
+        ShrinkageRegressor(FourierEmbedding(), prior="convolved").fit(bags, y)
 
 
 # ---------------------------------------------------------------- through the regressors
@@ -495,12 +496,14 @@ def test_repeated_landmarks_give_the_predictions_of_single_ones(prior):
     u = np.random.default_rng(10).normal(size=(6, 2)) * 1.5
     # Seen twice, each with its own floor, a landmark is seen once with half the floor.
     single = ShrinkageRegressor(
-        prior=prior, landmarks=u, bandwidth_scale=1.0, weight_var=3.0, covariance_floor=0.01
+        KernelEmbedding(landmarks=u, bandwidth=1.0),
+        prior=prior,
+        weight_var=3.0,
+        covariance_floor=0.01,
     ).fit(bags, y)
     double = ShrinkageRegressor(
+        KernelEmbedding(landmarks=np.vstack([u, u]), bandwidth=1.0),
         prior=prior,
-        landmarks=np.vstack([u, u]),
-        bandwidth_scale=1.0,
         weight_var=3.0,
         covariance_floor=0.02,
     ).fit(bags, y)
@@ -515,7 +518,7 @@ def test_repeated_landmarks_do_not_disturb_frequentist_shrinkage(monkeypatch):
     models = []
     for landmarks, floor in ((u, 0.01), (np.vstack([u, u]), 0.02)):
         monkeypatch.setattr(regressors, "COVARIANCE_FLOOR", floor)
-        model = FrequentistShrinkageRegressor(landmarks=landmarks, bandwidth_scale=1.0)
+        model = FrequentistShrinkageRegressor(KernelEmbedding(landmarks=landmarks, bandwidth=1.0))
         models.append(model.fit(bags, y))
     assert_allclose(models[1].prior_scale_, models[0].prior_scale_, rtol=1e-6)
     assert_allclose(models[1].predict(bags), models[0].predict(bags), rtol=1e-5)
@@ -526,7 +529,7 @@ def test_a_kernel_of_low_rank_still_shrinks_small_bags():
     y = rng.uniform(0.0, 1.0, 60)
     sizes = np.tile([2, 60], 30)
     bags = [rng.normal(s, 1.0, (n, 1)) for s, n in zip(y, sizes, strict=True)]
-    model = ShrinkageRegressor(kernel="linear").fit(bags, y)
+    model = ShrinkageRegressor(KernelEmbedding(kernel="linear")).fit(bags, y)
     # The mean of N points has the variance 1/N about the truth, itself of variance 1/12.
     best = np.array([0.5 + (bag.mean() - 0.5) * len(bag) / (len(bag) + 12.0) for bag in bags])
     assert_allclose(model.predict(bags), best, atol=0.12)

@@ -11,20 +11,21 @@ from bagwise import (
     BayesianLogisticClassifier,
     BDRClassifier,
     BDRRegressor,
+    KernelEmbedding,
     ShrinkageClassifier,
 )
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 from bagwise.inference import NUTS, Priors
 from error_cases import ARRAYS, BAGS, IDS, Y, fails
 
-SMALL = {"n_landmarks": 3, "bandwidth_scale": 1.0}
+SMALL = KernelEmbedding(3, bandwidth=1.0)
 CLASSIFIERS = {
-    "bdr": BDRClassifier(**SMALL, inference="laplace"),
-    "logistic": BayesianLogisticClassifier(**SMALL),
-    "shrinkage": ShrinkageClassifier(**SMALL),
+    "bdr": BDRClassifier(SMALL, inference="laplace"),
+    "logistic": BayesianLogisticClassifier(SMALL),
+    "shrinkage": ShrinkageClassifier(SMALL),
 }
 POSTERIORS = {name: CLASSIFIERS[name] for name in ("bdr", "logistic")} | {
-    "regressor": BDRRegressor(**SMALL, inference="laplace")
+    "regressor": BDRRegressor(SMALL, inference="laplace")
 }
 LABELS = np.array(["no", "no", "yes", "no", "yes", "yes"])
 

@@ -42,14 +42,14 @@ from classifier_models import (
     proba,
     unfitted,
 )
+from contract_models import params_of, seeded
 
 # ---- parameters ---------------------------------------------------------------------------------
 
 
 @every_class
 def test_init_only_stores(cls):
-    odd = {"n_landmarks": -3, "standardize": False, "covariance_floor": -1.5}
-    odd["priors"] = Priors(noise=1e9)
+    odd = {"covariance_floor": -1.5, "priors": Priors(noise=1e9)}
     values = {
         name: odd.get(name, object() if parameter.annotation in ("Any", Any) else "no such word")
         for name, parameter in inspect.signature(cls).parameters.items()
@@ -60,10 +60,10 @@ def test_init_only_stores(cls):
 
 
 @every_class
-def test_at_most_ten_parameters_and_all_by_name(cls):
-    parameters = list(inspect.signature(cls).parameters.values())
-    assert len(parameters) <= 10
-    assert {parameter.kind for parameter in parameters} == {inspect.Parameter.KEYWORD_ONLY}
+def test_an_embedding_and_at_most_six_other_parameters_by_name(cls):
+    first, *others = inspect.signature(cls).parameters.values()
+    assert first.name == "embedding" and len(others) <= 6
+    assert {parameter.kind for parameter in others} == {inspect.Parameter.KEYWORD_ONLY}
 
 
 @every_class
@@ -75,8 +75,8 @@ def test_set_params_refuses_unknown_names(cls):
 @every_fitted
 def test_clone_has_the_same_parameters_and_is_not_fitted(name):
     twin = clone(fitted(name))
-    assert twin.get_params() == fitted(name).get_params()
-    assert set(vars(twin)) == set(twin.get_params())
+    assert params_of(twin) == params_of(fitted(name))
+    assert set(vars(twin)) == set(twin.get_params(deep=False))
     assert repr(twin) == repr(fitted(name))
 
 
@@ -164,12 +164,12 @@ def test_train_test_split(name):
 
 @core_model
 def test_grid_search(name):
-    grid = {"n_landmarks": [6, 1], "class_weight": ["balanced"]}
+    grid = {"embedding__n_landmarks": [6, 1], "class_weight": ["balanced"]}
     search = GridSearchCV(
         unfitted(name), grid, cv=2, scoring="neg_log_loss", error_score="raise"
     ).fit(BAGS, Y)
     by_hand = unfitted(name).set_params(**search.best_params_).fit(BAGS, Y)
-    assert search.best_params_["n_landmarks"] == 6
+    assert search.best_params_["embedding__n_landmarks"] == 6
     assert_array_equal(search.classes_, [False, True])
     assert_array_equal(search.predict_proba(NEW), by_hand.predict_proba(NEW))
 
@@ -317,7 +317,7 @@ def test_read_only_inputs_will_do(name):
 
 @core_model
 def test_same_seed_same_fit_and_another_seed_another(name):
-    a, b, c = (unfitted(name).set_params(random_state=seed).fit(BAGS, Y) for seed in (5, 5, 6))
+    a, b, c = (seeded(unfitted(name), seed).fit(BAGS, Y) for seed in (5, 5, 6))
     assert_array_equal(a.predict_proba(NEW), b.predict_proba(NEW))
     assert not np.allclose(a.landmarks_, c.landmarks_)
     assert not np.array_equal(a.predict_proba(NEW), c.predict_proba(NEW))
@@ -330,14 +330,15 @@ def test_same_seed_same_fit_and_another_seed_another(name):
     ids=["None", "int64", "Generator", "RandomState"],
 )
 def test_every_kind_of_random_state(seed):
-    model = unfitted("bdr-laplace").set_params(random_state=seed)
+    model = seeded(unfitted("bdr-laplace"), seed)
     assert np.isfinite(model.fit(BAGS, Y).predict_proba(NEW)).all()
 
 
 @core_model
 def test_parameters_set_after_the_fit_wait_for_the_next(name):
     model = unfitted(name).fit(BAGS, Y)
-    others = {"kernel": "matern12", "bandwidth_scale": 4.0, "class_weight": "balanced"}
+    others = {"embedding__kernel": "matern12", "embedding__bandwidth": 4.0}
+    others["class_weight"] = "balanced"
     assert_array_equal(
         model.set_params(**others).predict_proba(NEW), fitted(name).predict_proba(NEW)
     )

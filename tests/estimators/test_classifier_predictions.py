@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import accuracy_score
 
-from bagwise import Bags
+from bagwise import Bags, KernelEmbedding
 from bagwise.features.kernels import RBF
 from bagwise.inference import Priors
 from classifier_models import (
@@ -29,14 +29,14 @@ from classifier_models import (
 
 # Features that do not depend on which bags are in the fit, nor on their order.
 LANDMARKS = np.array([[1.0, 1.0], [1.5, 1.5], [2.0, 2.0], [1.0, 2.0], [2.0, 1.0]])
-FIXED = {"landmarks": LANDMARKS, "kernel": RBF(bandwidth=1.0), "standardize": False}
+FIXED = KernelEmbedding(kernel=RBF(bandwidth=1.0), landmarks=LANDMARKS, standardize=False)
 
 # Probabilities by Laplace are averages over draws that are others if the weights are turned.
 DRAWN = 0.02
 
 
 def fixed(name):
-    return unfitted(name).set_params(**FIXED)
+    return unfitted(name).set_params(FIXED)
 
 
 # ---- probabilities ------------------------------------------------------------------------------

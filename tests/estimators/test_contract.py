@@ -24,7 +24,9 @@ from bagwise import (
     Bags,
     BayesianLinearRegressor,
     BDRRegressor,
+    FourierEmbedding,
     FrequentistShrinkageRegressor,
+    KernelEmbedding,
     MeanEmbeddingRidge,
     PointwiseTransformer,
     RBFNetworkRegressor,
@@ -48,6 +50,8 @@ from contract_models import (
     every_model,
     fitted,
     make_data,
+    params_of,
+    seeded,
     unfitted,
 )
 
@@ -56,31 +60,29 @@ from contract_models import (
 
 @every_class
 def test_init_only_stores(cls):
-    odd = {"n_landmarks": -3, "standardize": False, "covariance_floor": -1.5, "second_scale": -1.5}
+    odd = {"exact": False, "covariance_floor": -1.5, "second_scale": -1.5}
     odd["priors"] = Priors(noise=1e9)
     values = {
         name: odd.get(name, object() if parameter.annotation in ("Any", Any) else "no such word")
         for name, parameter in inspect.signature(cls).parameters.items()
     }
-    if cls is MeanEmbeddingRidge:
-        values["bandwidth_scale"] = -1.5
     stored = vars(cls(**values))  # no check, no copy, no conversion
     assert stored.keys() == values.keys()
     assert all(stored[name] is value for name, value in values.items())
 
 
 @every_class
-def test_at_most_ten_parameters_and_all_by_name(cls):
-    parameters = list(inspect.signature(cls).parameters.values())
-    assert len(parameters) <= 10
-    assert {parameter.kind for parameter in parameters} == {inspect.Parameter.KEYWORD_ONLY}
+def test_an_embedding_and_at_most_six_other_parameters_by_name(cls):
+    first, *others = inspect.signature(cls).parameters.values()
+    assert first.name == "embedding" and len(others) <= 6
+    assert {parameter.kind for parameter in others} == {inspect.Parameter.KEYWORD_ONLY}
 
 
 @every_fitted
 def test_clone_has_the_same_parameters_and_is_not_fitted(name):
     twin = clone(fitted(name))
-    assert twin.get_params() == fitted(name).get_params()
-    assert set(vars(twin)) == set(twin.get_params())
+    assert params_of(twin) == params_of(fitted(name))
+    assert set(vars(twin)) == set(twin.get_params(deep=False))
     assert repr(twin) == repr(fitted(name))
 
 
@@ -152,7 +154,7 @@ GRIDS = {
     BayesianLinearRegressor: {"weight_var": [10.0, 1e-9]},
     FrequentistShrinkageRegressor: {"penalty": [1e-3, 1e6]},
     ShrinkageRegressor: {"weight_var": [10.0, 1e-9]},
-    BDRRegressor: {"n_landmarks": [8, 1]},
+    BDRRegressor: {"embedding__n_landmarks": [8, 1]},
     MeanEmbeddingRidge: {"penalty": [1e-3, 1e6]},
 }
 
@@ -181,11 +183,13 @@ def test_pipeline_with_a_pointwise_transformer(name, X, new):
 
 def test_grid_search_reaches_into_a_pipeline():
     pipeline = make_pipeline(
-        PointwiseTransformer(StandardScaler()), BayesianLinearRegressor(bandwidth_scale=1.0)
+        PointwiseTransformer(StandardScaler()),
+        BayesianLinearRegressor(KernelEmbedding(bandwidth=1.0)),
     )
-    grid = {"bayesianlinearregressor__n_landmarks": [2, 8]}
+    name = "bayesianlinearregressor__embedding__n_landmarks"
+    grid = {name: [2, 8]}
     search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(BAGS, Y)
-    assert search.best_params_["bayesianlinearregressor__n_landmarks"] in (2, 8)
+    assert search.best_params_[name] in (2, 8)
 
 
 @core_model
@@ -241,9 +245,9 @@ def test_refit_forgets_other_data(name):
 
 
 def test_refit_forgets_landmarks_when_there_are_none():
-    model = BayesianLinearRegressor(**SMALL).fit(BAGS, Y)
+    model = BayesianLinearRegressor(SMALL).fit(BAGS, Y)
     assert hasattr(model, "landmarks_")
-    model.set_params(landmarks="fourier").fit(BAGS, Y)
+    model.set_params(embedding=FourierEmbedding()).fit(BAGS, Y)
     assert not hasattr(model, "landmarks_")
 
 
@@ -251,7 +255,8 @@ def test_refit_forgets_landmarks_when_there_are_none():
 def test_parameters_set_after_the_fit_wait_for_the_next(name):
     model = unfitted(name).fit(BAGS, Y)
     before = model.predict_dist(NEW)
-    others = {"kernel": "matern12", "bandwidth_scale": 4.0, "standardize": False}
+    others = {"kernel": "matern12", "bandwidth": 4.0, "standardize": False}
+    others = {f"embedding__{name}": value for name, value in others.items()}
     if isinstance(model, MeanEmbeddingRidge):
         linear = model.second_level == "linear"
         others["second_level"] = "gaussian" if linear else "linear"
@@ -260,7 +265,7 @@ def test_parameters_set_after_the_fit_wait_for_the_next(name):
 
 @every_model
 def test_a_fit_that_fails_leaves_nothing_fitted(name):
-    model = unfitted(name).set_params(kernel="no such kernel")
+    model = unfitted(name).set_params(embedding__kernel="no such kernel")
     with pytest.raises(ValueError, match="no such kernel"):
         model.fit(BAGS, Y)
     with pytest.raises(NotFittedError):
@@ -294,16 +299,16 @@ def test_read_only_inputs_will_do(name):
 
 @core_model
 def test_same_seed_same_fit(name):
-    a, b = (unfitted(name).set_params(random_state=5).fit(BAGS, Y) for _ in range(2))
+    a, b = (seeded(unfitted(name), 5).fit(BAGS, Y) for _ in range(2))
     assert_same_prediction(a.predict_dist(NEW), b.predict_dist(NEW))
 
 
 @every_model
 def test_another_seed_gives_other_landmarks(name):
-    if MODELS[name].n_landmarks is None:
+    if getattr(MODELS[name], "exact", False):
         pytest.skip("it has no landmarks, and draws only from very many points")
-    a, b = (unfitted(name).set_params(random_state=seed).fit(BAGS, Y) for seed in (0, 1))
-    if a.landmarks == "fourier":
+    a, b = (seeded(unfitted(name), seed).fit(BAGS, Y) for seed in (0, 1))
+    if isinstance(a.embedding, FourierEmbedding):
         assert not np.allclose(a.features_.frequencies, b.features_.frequencies)
     else:
         assert a.landmarks_.shape == b.landmarks_.shape == (8, 2)
@@ -317,5 +322,5 @@ def test_another_seed_gives_other_landmarks(name):
     ids=["None", "int64", "Generator", "RandomState"],
 )
 def test_every_kind_of_random_state(name, seed):
-    model = unfitted(name).set_params(random_state=seed)
+    model = seeded(unfitted(name), seed)
     assert np.isfinite(model.fit(BAGS, Y).predict(NEW)).all()

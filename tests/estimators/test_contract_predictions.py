@@ -10,6 +10,7 @@ from bagwise import (
     Bags,
     BDRRegressor,
     FrequentistShrinkageRegressor,
+    KernelEmbedding,
     MeanEmbeddingRidge,
 )
 from bagwise.features.kernels import RBF
@@ -215,7 +216,7 @@ def test_more_landmarks_than_bags(cls, n_landmarks):
     arrays = [np.concatenate(ARRAYS[3 * i : 3 * i + 3]) for i in range(10)]
     y = [Y[3 * i : 3 * i + 3].mean() for i in range(10)]
     assert sum(map(len, arrays)) > 90
-    model = cls() if cls is MeanEmbeddingRidge else quick(cls, n_landmarks=n_landmarks)
+    model = cls() if cls is MeanEmbeddingRidge else quick(cls, KernelEmbedding(n_landmarks))
     mean, std = model.fit(arrays, y).predict(NEW, return_std=True)
     assert np.isfinite(mean).all() and (std > 0).all()
     assert mean.min() > Y.min() - np.ptp(Y) and mean.max() < Y.max() + np.ptp(Y)
@@ -333,7 +334,10 @@ def test_collinear_and_constant_covariates_do_no_harm(name):
 def test_leave_one_out_error_is_that_of_refits():
     """Also with so small a penalty that the fit passes through all labels."""
     for penalty in (1e-10, 1e-3, 1.0):
-        model = MeanEmbeddingRidge(kernel=RBF(bandwidth=0.5), standardize=False, penalty=penalty)
+        model = MeanEmbeddingRidge(
+            KernelEmbedding(kernel=RBF(bandwidth=0.5), standardize=False),
+            penalty=penalty,
+        )
         errors = []
         for i in range(12):
             rest = np.arange(12) != i
@@ -351,7 +355,7 @@ def test_automatic_penalties_do_not_interpolate_noise(name):
     y, new_y = rng.normal(size=bags.n_bags), new_rng.normal(size=new.n_bags)
     model = unfitted(name)
     if not isinstance(model, MeanEmbeddingRidge):
-        model.set_params(n_landmarks=40)
+        model.set_params(embedding__n_landmarks=40)
     mean, std = model.fit(bags, y).predict(new, return_std=True)
     assert np.sqrt(np.mean((new_y - mean) ** 2)) < 1.5
     assert (std > 0.4).all()

@@ -29,6 +29,7 @@ from bagwise import (
     Bags,
     BayesianLinearRegressor,
     BDRRegressor,
+    KernelEmbedding,
     PointwiseTransformer,
     ShrinkageClassifier,
     ShrinkageRegressor,
@@ -50,11 +51,11 @@ BAGS = Bags.from_list(ARRAYS, ids=IDS)
 Y = 10 * LEVEL
 CLASSES = np.where(LEVEL > 1.5, "high", "low")
 HOSPITALS = np.array(list("abcdef"))[RNG.integers(0, 6, N)]
-SMALL = {"n_landmarks": 6, "bandwidth_scale": 1.0}
+SMALL = KernelEmbedding(6, bandwidth=1.0)
 REGRESSORS = {
-    "gaussian": ShrinkageRegressor(**SMALL),
-    "auto": BayesianLinearRegressor(n_landmarks=6),
-    "mixture": BDRRegressor(**SMALL, inference="laplace"),
+    "gaussian": ShrinkageRegressor(SMALL),
+    "auto": BayesianLinearRegressor(KernelEmbedding(6)),
+    "mixture": BDRRegressor(SMALL, inference="laplace"),
 }
 FOLDS = KFold(2, shuffle=True, random_state=1)
 
@@ -104,7 +105,7 @@ def test_every_bag_as_the_fold_that_held_it_out_says(name):
 
 
 def test_classes_out_of_fold():
-    model = ShrinkageClassifier(**SMALL)
+    model = ShrinkageClassifier(SMALL)
     found = quiet(model, y=CLASSES, cv=3)
     expected = cross_val_predict(model, BAGS, CLASSES, cv=3, method="predict_proba")
     assert_array_equal(found.proba, expected)
@@ -138,7 +139,7 @@ def test_groups_are_never_parted():
     one_out = quiet(model, cv=LeaveOneGroupOut(), groups=pd.Series(HOSPITALS, index=IDS)[::-1])
     assert len(one_out.pieces) == 6
     assert len(quiet(model, groups=HOSPITALS).pieces) == 5
-    stratified = quiet(ShrinkageClassifier(**SMALL), y=CLASSES, cv=2, groups=HOSPITALS)
+    stratified = quiet(ShrinkageClassifier(SMALL), y=CLASSES, cv=2, groups=HOSPITALS)
     for hospital in np.unique(HOSPITALS):
         assert len(set(stratified.fold[hospital == HOSPITALS])) == 1
 
@@ -259,7 +260,7 @@ def test_scorers_are_the_metrics_of_the_held_out_fold():
 
 
 def test_scorers_of_classes_agree_with_scikit_learn():
-    model = ShrinkageClassifier(**SMALL)
+    model = ShrinkageClassifier(SMALL)
     pairs = {
         "neg_log_loss": scorers.neg_log_loss,
         "neg_brier_score": scorers.neg_brier,
@@ -274,7 +275,7 @@ def test_scorers_of_classes_agree_with_scikit_learn():
 
 def test_a_search_by_nll_chooses_the_better():
     grid = {"weight_var": [10.0, 1e-9]}
-    search = GridSearchCV(BayesianLinearRegressor(**SMALL), grid, cv=2, scoring=scorers.neg_nll)
+    search = GridSearchCV(BayesianLinearRegressor(SMALL), grid, cv=2, scoring=scorers.neg_nll)
     assert search.fit(BAGS, Y).best_params_ == {"weight_var": 10.0}
 
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import classifier_models
 import contract_models
 import dense_oracle
-from bagwise import Bags, RBFNetworkRegressor, ShrinkageRegressor
+from bagwise import Bags, KernelEmbedding, RBFNetworkRegressor, ShrinkageRegressor
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 from contract_models import BAGS, NEW, NEW_ARRAYS, Y, fitted
 
@@ -97,7 +97,7 @@ def test_the_witness_of_a_level_that_is_not_linear_is_the_average_gradient(name)
 @pytest.mark.parametrize("prior", ["kernel", "convolved"])
 def test_landmarks_are_those_of_the_dense_formula(prior):
     bags, y = dense_oracle.scale_bags()
-    model = ShrinkageRegressor(n_landmarks=5, bandwidth_scale=0.5, weight_var=2.0, prior=prior).fit(
+    model = ShrinkageRegressor(KernelEmbedding(5, bandwidth=0.5), weight_var=2.0, prior=prior).fit(
         bags, y
     )
     features = model.features_
@@ -138,7 +138,7 @@ def covariate_model():
     rng = np.random.default_rng(3)
     covariates = rng.normal(3.0, 2.0, (BAGS.n_bags, 2))
     given = BAGS.with_covariates(covariates, ["age", "dose"])
-    model = RBFNetworkRegressor(**contract_models.SMALL)
+    model = RBFNetworkRegressor(contract_models.SMALL)
     return model.fit(given, Y + covariates @ [1.0, -0.5]), given
 
 

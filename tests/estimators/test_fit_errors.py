@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from bagwise import (
-    Bags,
-)
+from bagwise import Bags, KernelEmbedding
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 from error_cases import (
     ARRAYS,
@@ -135,7 +133,7 @@ def test_constant_features(model):
 @shrinkage
 def test_bags_of_one_point_only(model):
     fails(
-        lambda: model(n_landmarks=3).fit([array[:1] for array in ARRAYS], Y),
+        lambda: model(KernelEmbedding(3)).fit([array[:1] for array in ARRAYS], Y),
         "every bag has one point", "some bags with two points or more", "BayesianLinearRegressor",
         error=InvalidBagsError,
     )  # fmt: skip
@@ -145,7 +143,7 @@ def test_bags_of_one_point_only(model):
 def test_bags_of_one_point_in_effect(model):
     weights = [[1.0, 0.0, 1e-300, 0.0] for _ in ARRAYS]
     bags = Bags.from_list(ARRAYS, weights=weights)
-    fails(lambda: model(n_landmarks=3).fit(bags, Y), "every bag has one point", "two points")
+    fails(lambda: model(KernelEmbedding(3)).fit(bags, Y), "every bag has one point", "two points")
 
 
 @every_model

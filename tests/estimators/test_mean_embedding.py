@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
 
 import dense_oracle
+from bagwise import FourierEmbedding, KernelEmbedding
 from bagwise.bags.bags import Bags
 from bagwise.estimators.mean_embedding import MeanEmbeddingRidge
 from bagwise.estimators.regressors import (
@@ -32,7 +33,10 @@ def test_mean_embedding_ridge_solves_the_bordered_system(second_level, second_sc
     bags, y = dense_oracle.scale_bags()
     new, _ = dense_oracle.scale_bags(seed=5, n_bags=6)
     model = MeanEmbeddingRidge(
-        second_level=second_level, second_scale=second_scale, penalty=0.1, bandwidth_scale=0.8
+        KernelEmbedding(bandwidth=0.8),
+        second_level=second_level,
+        second_scale=second_scale,
+        penalty=0.1,
     ).fit(bags, y)
     products = {
         name: naive_products(left, right, model.bandwidth_, model.scaling_)
@@ -65,9 +69,7 @@ def test_mean_embedding_ridge_with_covariates_solves_the_bordered_system():
 def test_linear_mean_embedding_ridge_is_the_network_with_endless_fourier_features():
     bags, y = dense_oracle.scale_bags()
     exact = MeanEmbeddingRidge(penalty=0.1).fit(bags, y)
-    network = RBFNetworkRegressor(
-        landmarks="fourier", n_landmarks=6000, bandwidth_scale=1.0, penalty=0.1
-    ).fit(bags, y)
+    network = RBFNetworkRegressor(FourierEmbedding(6000, bandwidth=1.0), penalty=0.1).fit(bags, y)
     assert_allclose(network.predict(bags), exact.predict(bags), atol=0.02)
 
 
@@ -75,10 +77,12 @@ def test_linear_mean_embedding_ridge_is_the_network_with_endless_fourier_feature
 def test_every_point_a_landmark_is_the_exact_sum(second_level):
     bags, y = dense_oracle.scale_bags(n_bags=12)
     bags, new = [bag[:4] for bag in bags], dense_oracle.scale_bags(seed=5, n_bags=6)[0]
-    settings = {"second_level": second_level, "penalty": 0.1, "bandwidth_scale": 0.5}
-    exact = MeanEmbeddingRidge(**settings).fit(bags, y)
+    settings = {"second_level": second_level, "penalty": 0.1}
+    exact = MeanEmbeddingRidge(KernelEmbedding(bandwidth=0.5), **settings).fit(bags, y)
     n_points = sum(map(len, bags))
-    projected = MeanEmbeddingRidge(**settings, n_landmarks=n_points).fit(bags, y)
+    projected = MeanEmbeddingRidge(
+        KernelEmbedding(n_points, bandwidth=0.5), exact=False, **settings
+    ).fit(bags, y)
     assert_allclose(projected.predict(bags), exact.predict(bags), rtol=1e-6)
     if second_level == "linear":  # norms of new bags outside the span differ
         assert_allclose(projected.predict(new), exact.predict(new), rtol=1e-6)
@@ -87,16 +91,18 @@ def test_every_point_a_landmark_is_the_exact_sum(second_level):
 
 def test_landmarks_are_forgotten_by_an_exact_fit():
     bags, y = dense_oracle.scale_bags(n_bags=12)
-    model = MeanEmbeddingRidge(n_landmarks=5).fit(bags, y)
+    model = MeanEmbeddingRidge(KernelEmbedding(5, bandwidth=1.0), exact=False).fit(bags, y)
     assert model.landmarks_.shape == (5, 2)
-    model.set_params(n_landmarks=None).fit(bags, y)
+    model.set_params(embedding__n_landmarks=None, exact=True).fit(bags, y)
     assert not hasattr(model, "landmarks_")
     assert_allclose(model.predict(bags), MeanEmbeddingRidge().fit(bags, y).predict(bags))
 
 
 def test_mean_embedding_ridge_with_the_linear_kernel_is_ridge_on_the_means():
     bags, y = dense_oracle.scale_bags()
-    model = MeanEmbeddingRidge(kernel="linear", penalty=0.1, standardize=False).fit(bags, y)
+    model = MeanEmbeddingRidge(
+        KernelEmbedding(kernel="linear", standardize=False), penalty=0.1
+    ).fit(bags, y)
     means = np.array([bag.mean(axis=0) for bag in bags])
     theirs = Ridge(alpha=0.1).fit(means, standardised(y))
     assert_allclose(model.predict(bags), y.mean() + y.std() * theirs.predict(means), rtol=1e-8)
@@ -122,9 +128,13 @@ def test_mean_embedding_ridge_deviation_is_the_leave_one_out_error():
     [
         ({"second_level": "rbf"}, 'second_level is \'rbf\'; expected "linear" or "gaussian"'),
         ({"penalty": "validation"}, "penalty is 'validation'; expected a number > 0 or 'loo'"),
-        ({"bandwidth_scale": "auto"}, "bandwidth_scale is 'auto'; expected a finite number > 0"),
+        ({"embedding__bandwidth": "wide"}, "bandwidth is 'wide'; expected a number > 0 or 'auto'"),
+        ({"exact": 1}, "exact is 1; expected True or False"),
+        ({"embedding__n_landmarks": 5}, "n_landmarks with exact sums .*Give exact=False"),
+        ({"embedding__landmarks": [[0.0, 1.0]]}, "landmarks with exact sums .*Give exact=False"),
+        ({"embedding": FourierEmbedding()}, "Fourier features with exact sums .*Give exact=False"),
         ({"second_level": "gaussian", "second_scale": 0.0}, "second_scale is 0.0"),
-        ({"standardize": "yes"}, "standardize is 'yes'; expected True or False"),
+        ({"embedding__standardize": "yes"}, "standardize is 'yes'; expected True or False"),
     ],
     ids=str,
 )

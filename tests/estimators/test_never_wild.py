@@ -28,7 +28,9 @@ ESTIMATORS = {
     "bdr-laplace": bagwise.BDRRegressor(inference="laplace"),
     "mean-ridge": bagwise.MeanEmbeddingRidge(),
     "mean-ridge-gaussian": bagwise.MeanEmbeddingRidge(second_level="gaussian"),
-    "mean-ridge-landmarks": bagwise.MeanEmbeddingRidge(n_landmarks=20),
+    "mean-ridge-landmarks": bagwise.MeanEmbeddingRidge(
+        bagwise.KernelEmbedding(20, bandwidth=1.0), exact=False
+    ),
 }
 
 
@@ -108,6 +110,6 @@ def test_a_prediction_far_from_all_labels_is_said_to_be_one():
     rng = np.random.default_rng(0)
     arrays = gaussian_bags(rng, 60)
     y = np.array([a.mean() for a in arrays])
-    model = bagwise.ShrinkageRegressor(kernel="linear").fit(arrays, y)
+    model = bagwise.ShrinkageRegressor(bagwise.KernelEmbedding(kernel="linear")).fit(arrays, y)
     with pytest.warns(bagwise.BagwiseWarning, match=r"1 of 2 predictions .* for bag 1: .* unlike"):
         assert np.isfinite(model.predict([arrays[0], np.full((50, 1), 1e9)])).all()

@@ -7,6 +7,7 @@ from sklearn.pipeline import make_pipeline
 
 from bagwise import (
     Bags,
+    KernelEmbedding,
     MeanEmbeddingRidge,
     ShrinkageClassifier,
     ShrinkageRegressor,
@@ -16,9 +17,9 @@ RNG = np.random.default_rng(0)
 Y = RNG.uniform(1, 2, 20)
 BAGS = Bags.from_list([RNG.normal(0, y, (6, 1)) for y in Y], feature_names=["<x>"])
 MODELS = {
-    "shrinkage": (ShrinkageRegressor(n_landmarks=5), Y),
+    "shrinkage": (ShrinkageRegressor(KernelEmbedding(5)), Y),
     "ridge": (MeanEmbeddingRidge(), Y),
-    "classes": (ShrinkageClassifier(n_landmarks=5), np.where(Y > 1.5, "<high>", "low")),
+    "classes": (ShrinkageClassifier(KernelEmbedding(5)), np.where(Y > 1.5, "<high>", "low")),
 }
 
 
@@ -44,5 +45,5 @@ def test_what_was_learnt_is_shown_below_the_diagram(name):
 
 
 def test_pipelines_keep_their_diagram():
-    pipeline = make_pipeline("passthrough", ShrinkageRegressor(n_landmarks=5)).fit(BAGS, Y)
+    pipeline = make_pipeline("passthrough", ShrinkageRegressor(KernelEmbedding(5))).fit(BAGS, Y)
     assert "ShrinkageRegressor" in pipeline._repr_html_()

@@ -6,7 +6,9 @@ import pytest
 from bagwise import (
     Bags,
     BayesianLinearRegressor,
+    FourierEmbedding,
     FrequentistShrinkageRegressor,
+    KernelEmbedding,
     MeanEmbeddingRidge,
     RBFNetworkRegressor,
     ShrinkageRegressor,
@@ -113,22 +115,25 @@ ODD = [
     constant_labels_but_one, collinear_covariates,  extreme_weights,
 ]  # fmt: skip
 
-GIVEN = {"bandwidth_scale": 1.0, "weight_var": 10.0}
+MEDIAN = KernelEmbedding(bandwidth=1.0)
+GIVEN = {"weight_var": 10.0}
 VARIANTS = {
-    "network": RBFNetworkRegressor(bandwidth_scale=1.0),
-    "network-validation": RBFNetworkRegressor(penalty="validation", bandwidth_scale=1.0),
-    "network-linear": RBFNetworkRegressor(kernel="linear"),
+    "network": RBFNetworkRegressor(MEDIAN),
+    "network-validation": RBFNetworkRegressor(MEDIAN, penalty="validation"),
+    "network-linear": RBFNetworkRegressor(KernelEmbedding(kernel="linear")),
     "bayesian": BayesianLinearRegressor(),
-    "bayesian-given": BayesianLinearRegressor(weight_var=1.0, bandwidth_scale=1.0),
-    "bayesian-fourier": BayesianLinearRegressor(landmarks="fourier", n_landmarks=10),
-    "frequentist": FrequentistShrinkageRegressor(bandwidth_scale=1.0, penalty=0.1),
-    "shrinkage": ShrinkageRegressor(bandwidth_scale=1.0),
-    "shrinkage-linear": ShrinkageRegressor(kernel="linear"),
-    "shrinkage-additive": ShrinkageRegressor(kernel="additive-matern12", **GIVEN),
-    "shrinkage-convolved": ShrinkageRegressor(prior="convolved", **GIVEN),
+    "bayesian-given": BayesianLinearRegressor(MEDIAN, weight_var=1.0),
+    "bayesian-fourier": BayesianLinearRegressor(FourierEmbedding(10)),
+    "frequentist": FrequentistShrinkageRegressor(MEDIAN, penalty=0.1),
+    "shrinkage": ShrinkageRegressor(MEDIAN),
+    "shrinkage-linear": ShrinkageRegressor(KernelEmbedding(kernel="linear")),
+    "shrinkage-additive": ShrinkageRegressor(
+        KernelEmbedding(kernel="additive-matern12", bandwidth=1.0), **GIVEN
+    ),
+    "shrinkage-convolved": ShrinkageRegressor(MEDIAN, prior="convolved", **GIVEN),
     "embedding": MeanEmbeddingRidge(),
     "embedding-gaussian": MeanEmbeddingRidge(second_level="gaussian"),
-    "embedding-linear": MeanEmbeddingRidge(kernel="linear"),
+    "embedding-linear": MeanEmbeddingRidge(KernelEmbedding(kernel="linear", bandwidth=1.0)),
 }
 
 
@@ -172,5 +177,4 @@ def test_random_fuzz(seed):
 
 def fast_for(model, bags):
     """Return the model without a number of landmarks, which few distinct points would refuse."""
-    estimator = fast(model)
-    return estimator if model is MeanEmbeddingRidge else estimator.set_params(n_landmarks=None)
+    return fast(model).set_params(embedding__n_landmarks=None)

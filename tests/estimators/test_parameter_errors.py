@@ -5,7 +5,9 @@ import pytest
 
 from bagwise import (
     BayesianLinearRegressor,
+    FourierEmbedding,
     FrequentistShrinkageRegressor,
+    KernelEmbedding,
     MeanEmbeddingRidge,
     RBFNetworkRegressor,
     ShrinkageRegressor,
@@ -17,17 +19,21 @@ from error_cases import ARRAYS, BAGS, Y, every_model, fails, fast, with_landmark
 
 
 def refuses(model, *parts, **params):
-    fails(lambda: model(**params).fit(BAGS, Y), *parts)
+    fails(lambda: model().set_params(**params).fit(BAGS, Y), *parts)
+
+
+def refuses_embedding(model, *parts, **params):
+    fails(lambda: model(KernelEmbedding(**params)).fit(BAGS, Y), *parts)
 
 
 @every_model
 @pytest.mark.parametrize("kernel", ["gauss", "RBF", None, 3, ["rbf"]])
 def test_unknown_kernel(model, kernel):
     if kernel is None or isinstance(kernel, int | list):
-        estimator = fast(model).set_params(kernel=kernel)
+        estimator = fast(model).set_params(embedding__kernel=kernel)
         fails(lambda: estimator.fit(BAGS, Y), f"kernel is {kernel!r}", "a Kernel or one of rbf,")
     else:
-        refuses(
+        refuses_embedding(
             model, f"kernel is {kernel!r}", "a Kernel or one of rbf,", 'Try "rbf"', kernel=kernel
         )
 
@@ -36,14 +42,15 @@ def test_unknown_kernel(model, kernel):
 def test_a_kernel_of_scikit_learn(model):
     from sklearn.gaussian_process.kernels import RBF as Foreign
 
-    estimator = fast(model).set_params(kernel=Foreign())
+    estimator = fast(model).set_params(embedding__kernel=Foreign())
     fails(lambda: estimator.fit(BAGS, Y), "kernel is RBF(", "a Kernel or one of rbf,")
 
 
 @every_model
 @pytest.mark.parametrize("bandwidth", [0.0, -1.0, np.nan])
 def test_kernel_without_a_positive_bandwidth(model, bandwidth):
-    refuses(model, "no positive bandwidth", "a number > 0", kernel=RBF(bandwidth=bandwidth))
+    parts = ("no positive bandwidth", "a number > 0")
+    refuses_embedding(model, *parts, kernel=RBF(bandwidth=bandwidth))
 
 
 def test_unknown_smoothness():
@@ -52,30 +59,31 @@ def test_unknown_smoothness():
 
 @every_model
 @pytest.mark.parametrize("scale", [0.0, -1.0, np.nan, np.inf, True])
-def test_bandwidth_scale(model, scale):
-    refuses(
+def test_bandwidth(model, scale):
+    refuses_embedding(
         model,
-        f"bandwidth_scale is {scale!r}", "a finite number > 0", "set_params(bandwidth_scale=...)",
-        bandwidth_scale=scale,
+        f"bandwidth is {scale!r}", "a finite number > 0", "KernelEmbedding(bandwidth=...)",
+        bandwidth=scale,
     )  # fmt: skip
 
 
-@with_landmarks
-def test_unknown_word_for_bandwidth_scale(model):
-    refuses(model, "bandwidth_scale is 'median'", '"auto" or a number', bandwidth_scale="median")
+@every_model
+def test_unknown_word_for_bandwidth(model):
+    parts = ("bandwidth is 'median'", "a number > 0 or 'auto'", "KernelEmbedding(bandwidth=...)")
+    refuses_embedding(model, *parts, bandwidth="median")
 
 
 @with_landmarks
 @pytest.mark.parametrize("how", ["k-means", "", None, 5])
 def test_unknown_landmarks(model, how):
     if isinstance(how, str):
-        refuses(
+        refuses_embedding(
             model,
-            f"landmarks is {how!r}", '"kmeans", "random", "fourier" or an array', "set_params",
+            f"landmarks is {how!r}", '"kmeans", "random" or an array', "KernelEmbedding(landmarks",
             landmarks=how,
         )  # fmt: skip
     else:
-        refuses(model, "landmarks have shape ()", "real numbers of shape", landmarks=how)
+        refuses_embedding(model, "landmarks have shape ()", "real numbers of shape", landmarks=how)
 
 
 @with_landmarks
@@ -90,14 +98,14 @@ def test_unknown_landmarks(model, how):
     ],
 )
 def test_bad_landmarks(model, landmarks, parts):
-    refuses(model, *parts, landmarks=landmarks)
+    refuses_embedding(model, *parts, landmarks=landmarks)
 
 
 @with_landmarks
 @pytest.mark.parametrize("how", ["kmeans", "random"])
 def test_more_landmarks_than_distinct_points(model, how):
     twice = [np.vstack([array, array]) for array in ARRAYS]
-    estimator = model(landmarks=how, n_landmarks=25)
+    estimator = model(KernelEmbedding(25, landmarks=how))
     fails(
         lambda: estimator.fit(twice, Y),
         "there are 24 distinct points for 25 landmarks", "at least as many distinct points",
@@ -108,13 +116,30 @@ def test_more_landmarks_than_distinct_points(model, how):
 @with_landmarks
 @pytest.mark.parametrize("n", [0, -2, True])
 def test_number_of_landmarks(model, n):
-    refuses(model, f"n_landmarks is {n!r}", "a whole number of at least 1, or None", n_landmarks=n)
+    parts = (f"n_landmarks is {n!r}", "a whole number of at least 1, or None", "KernelEmbedding(n_")
+    refuses_embedding(model, *parts, n_landmarks=n)
+
+
+@every_model
+@pytest.mark.parametrize("embedding", [None, 30, "kernel", KernelEmbedding, {"n_landmarks": 30}])
+def test_what_is_no_embedding(model, embedding):
+    parts = ("embedding is ", "KernelEmbedding(...) or FourierEmbedding(...)", "set_params(embed")
+    refuses(model, *parts, embedding=embedding)
+
+
+@every_model
+def test_function_landmarks_are_refused_by_models_without_a_use_for_them(model):
+    embedding = KernelEmbedding(landmarks=ARRAYS[0], function_landmarks=ARRAYS[1], bandwidth=1.0)
+    if model is ShrinkageRegressor:
+        model(embedding).fit(BAGS, Y)
+    else:
+        refuses(model, "function_landmarks with a ", "None, except for", embedding=embedding)
 
 
 @with_landmarks
 @pytest.mark.parametrize("n", [2.0, "many"])
 def test_type_of_the_number_of_landmarks(model, n):
-    estimator = fast(model).set_params(n_landmarks=n)
+    estimator = fast(model).set_params(embedding__n_landmarks=n)
     fails(lambda: estimator.fit(BAGS, Y), f"n_landmarks is {n!r}", "a whole number")
 
 
@@ -157,22 +182,24 @@ def test_second_level():
 
 @every_model
 def test_standardize_is_a_flag(model):
-    estimator = fast(model).set_params(standardize="no")
-    fails(lambda: estimator.fit(BAGS, Y), "standardize is 'no'", "True or False", "set_params")
+    estimator = fast(model).set_params(embedding__standardize="no")
+    fails(
+        lambda: estimator.fit(BAGS, Y), "standardize is 'no'", "True or False", "KernelEmbedding("
+    )
 
 
 def test_convolved_prior_needs_landmarks_and_the_gaussian_kernel():
     refuses(
         ShrinkageRegressor,
         "the convolved prior was asked for with random Fourier features", "landmarks",
-        'Use landmarks="kmeans" or prior="kernel"',
-        prior="convolved", landmarks="fourier",
+        'Use KernelEmbedding() or prior="kernel"',
+        prior="convolved", embedding=FourierEmbedding(),
     )  # fmt: skip
     for kernel in ("matern32", "linear", "additive-rbf"):
         refuses(
             ShrinkageRegressor,
             "the convolved prior was asked for with", "the RBF kernel", 'Use kernel="rbf"',
-            prior="convolved", kernel=kernel,
+            prior="convolved", embedding__kernel=kernel,
         )  # fmt: skip
 
 
@@ -181,6 +208,6 @@ def test_convolved_prior_needs_landmarks_and_the_gaussian_kernel():
 def test_linear_kernel_has_no_fourier_features(model, kernel):
     refuses(
         model,
-        "Linear", "has no spectral density", "a stationary kernel", 'or landmarks="kmeans"',
-        kernel=kernel, landmarks="fourier",
+        "Linear", "has no spectral density", "a stationary kernel", "or KernelEmbedding()",
+        embedding=FourierEmbedding(kernel=kernel),
     )  # fmt: skip

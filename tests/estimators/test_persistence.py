@@ -13,7 +13,7 @@ from sklearn.base import clone
 import bagwise
 import classifier_models
 import contract_models
-from bagwise import Bags, MeanEmbeddingRidge, ShrinkageRegressor
+from bagwise import Bags, KernelEmbedding, MeanEmbeddingRidge, ShrinkageRegressor
 from bagwise.estimators.posterior_model import PosteriorModel
 from bagwise.estimators.saving import open_saved, read_header
 from bagwise.estimators.saving.container import unpack
@@ -22,7 +22,7 @@ from bagwise.estimators.saving.records import CLASSES as RECORDS
 from bagwise.estimators.saving.records import fields_of
 from bagwise.features.kernels import RBF, Additive, Linear, Matern
 from bagwise.inference import NUTS, Priors
-from contract_models import BAGS, GIVEN, NEW, SMALL, Y
+from contract_models import BAGS, GIVEN, NEW, SMALL, Y, params_of, small
 
 RNG = np.random.default_rng(5)
 POINTS = [np.column_stack([BAGS[i], RNG.normal(size=len(BAGS[i]))]) for i in range(BAGS.n_bags)]
@@ -37,39 +37,44 @@ RICH = Bags.from_list(  # with everything that bags may have
 LANDMARKS = RNG.normal(1.5, 0.5, (5, 3))
 
 OPTIONS = {  # what the contract's models do not have, on bags that have everything
-    "given": ShrinkageRegressor(landmarks=LANDMARKS, weight_var=2, kernel=RBF(bandwidth=2)),
-    "given-list": bagwise.RBFNetworkRegressor(landmarks=LANDMARKS.tolist(), bandwidth_scale=1.0),
+    "given": ShrinkageRegressor(
+        KernelEmbedding(kernel=RBF(bandwidth=2), landmarks=LANDMARKS), weight_var=2
+    ),
+    "given-list": bagwise.RBFNetworkRegressor(
+        KernelEmbedding(landmarks=LANDMARKS.tolist(), bandwidth=1.0)
+    ),
     "given-float32": bagwise.BayesianLinearRegressor(
-        landmarks=np.asfortranarray(LANDMARKS.astype(np.float32)), kernel=Linear()
+        KernelEmbedding(kernel=Linear(), landmarks=np.asfortranarray(LANDMARKS.astype(np.float32)))
     ),
     "functionals": ShrinkageRegressor(
-        landmarks=LANDMARKS, function_landmarks=LANDMARKS[:3], weight_var=1.0, bandwidth_scale=1.0
+        KernelEmbedding(landmarks=LANDMARKS, function_landmarks=LANDMARKS[:3], bandwidth=1.0),
+        weight_var=1.0,
     ),
     "functionals-convolved": ShrinkageRegressor(
+        KernelEmbedding(landmarks=LANDMARKS, function_landmarks=LANDMARKS[:3], bandwidth=1.0),
         prior="convolved",
-        landmarks=LANDMARKS,
-        function_landmarks=LANDMARKS[:3],
         weight_var=1.0,
-        bandwidth_scale=1.0,
     ),
-    "auto": bagwise.RBFNetworkRegressor(n_landmarks=7, random_state=np.int64(3)),
-    "not-scaled": ShrinkageRegressor(**GIVEN, standardize=False, random_state=None),
-    "additive": ShrinkageRegressor(**GIVEN, kernel=Additive(base=Matern(smoothness=0.5))),
-    "additive-linear": ShrinkageRegressor(**GIVEN, kernel="additive-linear"),
-    "frequentist": bagwise.FrequentistShrinkageRegressor(**SMALL),
+    "auto": bagwise.RBFNetworkRegressor(KernelEmbedding(7, random_state=np.int64(3))),
+    "not-scaled": ShrinkageRegressor(small(standardize=False, random_state=None), **GIVEN),
+    "additive": ShrinkageRegressor(small(kernel=Additive(base=Matern(smoothness=0.5))), **GIVEN),
+    "additive-linear": ShrinkageRegressor(small(kernel="additive-linear"), **GIVEN),
+    "frequentist": bagwise.FrequentistShrinkageRegressor(SMALL),
     "bdr": bagwise.BDRRegressor(
-        **SMALL, inference="laplace", priors=Priors(noise=2, weights=0.5), random_state=[1, 2]
+        SMALL, inference="laplace", priors=Priors(noise=2, weights=0.5), random_state=[1, 2]
     ),
     "exact": MeanEmbeddingRidge(second_level="gaussian", second_scale=2, penalty=0.1),
-    "exact-linear": MeanEmbeddingRidge(kernel="linear"),
-    "landmarks": MeanEmbeddingRidge(kernel="matern12", n_landmarks=6),
+    "exact-linear": MeanEmbeddingRidge(KernelEmbedding(kernel="linear", bandwidth=1.0)),
+    "landmarks": MeanEmbeddingRidge(
+        KernelEmbedding(6, kernel="matern12", bandwidth=1.0), exact=False
+    ),
 }
 CLASSES = {
     "class-shrinkage": bagwise.ShrinkageClassifier(
-        **SMALL, weight_var=1.0, class_weight={"low": 1, "high": 2.5}
+        SMALL, weight_var=1.0, class_weight={"low": 1, "high": 2.5}
     ),
     "class-logistic": bagwise.BayesianLogisticClassifier(
-        **SMALL, inference="map", class_weight="balanced"
+        SMALL, inference="map", class_weight="balanced"
     ),
 }
 WORDS = np.where(Y > np.median(Y), "high", "low")
@@ -181,11 +186,12 @@ def test_everything_learnt_is_the_same(case, folder):
 @every_case
 def test_parameters_are_the_same(case, folder):
     model, _, loaded, _ = saved(case, folder)
-    mine, theirs = model.get_params(), loaded.get_params()
+    mine, theirs = params_of(model), params_of(loaded)
     assert list(mine) == list(theirs)
     for name in mine:
         assert_array_equal(mine[name], theirs[name], err_msg=name)
-    assert set(vars(clone(loaded))) == set(theirs)
+    assert type(loaded.embedding) is type(model.embedding)
+    assert set(vars(clone(loaded))) == set(model.get_params(deep=False))
 
 
 @every_case
@@ -235,7 +241,7 @@ def test_names_are_checked_by_a_loaded_model(folder):
 
 def test_a_model_with_landmarks_that_was_exact_before(tmp_path):
     model = MeanEmbeddingRidge().fit(BAGS, Y)
-    model.set_params(n_landmarks=6).fit(BAGS, Y)
+    model.set_params(embedding__n_landmarks=6).fit(BAGS, Y)
     bagwise.save(model, tmp_path / "m")
     loaded = bagwise.load(tmp_path / "m")
     assert not hasattr(loaded, "bags_")  # the points of the earlier fit are not saved

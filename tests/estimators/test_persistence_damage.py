@@ -14,7 +14,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save, save_file
 
 import bagwise
-from bagwise import Bags
+from bagwise import Bags, KernelEmbedding
 from bagwise.estimators.saving import open_saved, read_header
 from bagwise.estimators.saving.container import METADATA_KEY, NO_DIGEST, pack, unpack
 from bagwise.estimators.saving.parts import Reader
@@ -27,14 +27,16 @@ BAGS = Bags.from_list(
     covariates=RNG.normal(size=(12, 1)),
     feature_names=["a", "b"],
 )
-SMALL = {"n_landmarks": 3, "bandwidth_scale": 1.0}
+SMALL = KernelEmbedding(3, bandwidth=1.0)
 MODELS = {
-    "bdr": bagwise.BDRClassifier(**SMALL, inference="map"),
-    "frequentist": bagwise.FrequentistShrinkageRegressor(**SMALL, prior_scale=1.0),
-    "bayesian": bagwise.BayesianLinearRegressor(**SMALL, kernel="additive-rbf"),
-    "fourier": bagwise.RBFNetworkRegressor(**SMALL, landmarks="fourier"),
+    "bdr": bagwise.BDRClassifier(SMALL, inference="map"),
+    "frequentist": bagwise.FrequentistShrinkageRegressor(SMALL, prior_scale=1.0),
+    "bayesian": bagwise.BayesianLinearRegressor(
+        bagwise.KernelEmbedding(3, kernel="additive-rbf", bandwidth=1.0)
+    ),
+    "fourier": bagwise.RBFNetworkRegressor(bagwise.FourierEmbedding(3, bandwidth=1.0)),
     "exact": bagwise.MeanEmbeddingRidge(second_level="gaussian"),
-    "landmarks": bagwise.MeanEmbeddingRidge(n_landmarks=3),
+    "landmarks": bagwise.MeanEmbeddingRidge(bagwise.KernelEmbedding(3, bandwidth=1.0), exact=False),
 }
 
 
@@ -340,6 +342,7 @@ def refused_model(path, text):
 
 
 TABLE = {"a": 1.0}
+MATERN = {"class": "Matern", "bandwidth": 1, "smoothness": 2}
 DIAGNOSTICS = {"class": "Diagnostics", "rhat": TABLE, "ess_bulk": TABLE, "ess_tail": TABLE}
 DIAGNOSTICS |= {"n_chains": 1, "n_draws": 1, "n_divergent": 0, "n_deep": 0, "steps_per_draw": 1.0}
 
@@ -348,7 +351,7 @@ DIAGNOSTICS |= {"n_chains": 1, "n_draws": 1, "n_divergent": 0, "n_deep": 0, "ste
     ("at", "value", "text"),
     [
         ("class", "os.system", "class is 'os.system'; expected one of RBFNetworkRegressor, "),
-        ("class", "ShrinkageClassifier", "parameters is .* expected bandwidth_scale, class_weight"),
+        ("class", "ShrinkageClassifier", "parameters is .* expected class_weight, covar"),
         ("class", "BDRRegressor", "parameters is"),
         ("columns.n_features", 3, "feature_names is of 2 columns; expected 3, as elsewhere"),
         ("columns.feature_names", ["a", "a"], "expected strings, no two the same"),
@@ -360,10 +363,14 @@ DIAGNOSTICS |= {"n_chains": 1, "n_draws": 1, "n_divergent": 0, "n_deep": 0, "ste
         ("learnt.classes", {"dtype": "int8", "labels": [1, 300]}, "labels that fit their dtype"),
         ("learnt.classes", {"dtype": "str1", "labels": ["aa", "b"]}, "labels that fit their dtype"),
         ("learnt.head.priors.names", ["noise", "weight_var"], "of other scales than its priors"),
-        ("parameters.kernel", {"class": "Matern", "bandwidth": 1, "smoothness": 2}, "0.5, 1.5 or"),
+        ("parameters.embedding.kernel", MATERN, "0.5, 1.5 or"),
         ("parameters.class_weight", [[1]], "pairs of a class and its weight"),
         ("parameters.random_state", 2**600, "a whole number, several or null"),
-        ("parameters.n_landmarks", 2**70, "is too large; expected a whole number of less than"),
+        (
+            "parameters.embedding.n_landmarks",
+            2**70,
+            "is too large; expected a whole number of less than",
+        ),
     ],
     ids=lambda value: str(value)[:30],
 )
@@ -379,7 +386,7 @@ def test_kernels_within_kernels_without_end(path):
     kernel = {"class": "RBF", "bandwidth": 1.0}
     for _ in range(25):
         kernel = {"class": "Additive", "bandwidth": 1.0, "base": kernel}
-    header = changed(container.header, ("model", "parameters", "kernel"), kernel)
+    header = changed(container.header, ("model", "parameters", "embedding", "kernel"), kernel)
     path.write_bytes(_packed(header, container.tensors()))
     refused_model(path, "is nested too deeply; expected at most 10 levels")
 

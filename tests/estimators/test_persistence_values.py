@@ -8,21 +8,28 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from safetensors.numpy import load_file
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import bagwise
-from bagwise import Bags, MeanEmbeddingRidge, RBFNetworkRegressor, ShrinkageClassifier
-from bagwise.estimators.saving import models, read_header, records
+from bagwise import (
+    Bags,
+    BayesianLinearRegressor,
+    FourierEmbedding,
+    KernelEmbedding,
+    MeanEmbeddingRidge,
+    RBFNetworkRegressor,
+    ShrinkageClassifier,
+)
+from bagwise.estimators.saving import read_header
 from bagwise.estimators.saving.container import unpack
 from bagwise.exceptions import SavedModelError
 from bagwise.features.kernels import RBF, Additive, Kernel, Linear, Matern
@@ -36,7 +43,7 @@ SECOND = LEVEL > np.median(LEVEL)
 
 @cache
 def network():
-    return RBFNetworkRegressor(n_landmarks=4, bandwidth_scale=1.0).fit(BAGS, LEVEL)
+    return RBFNetworkRegressor(KernelEmbedding(4, bandwidth=1.0)).fit(BAGS, LEVEL)
 
 
 def round_trip(model, tmp_path, **options):
@@ -46,11 +53,11 @@ def round_trip(model, tmp_path, **options):
 
 def with_params(**params):
     """A fitted model whose parameters were set afterwards: they wait for the next fit."""
-    model = RBFNetworkRegressor(n_landmarks=4)
-    for name, value in vars(network()).items():
-        setattr(model, name, value)
+    model = clone(network())
+    embedding = model.embedding
+    vars(model).update(vars(network()) | {"embedding": embedding})
     for name, value in params.items():
-        setattr(model, name, value)
+        setattr(embedding if hasattr(embedding, name) else model, name, value)
     return model
 
 
@@ -76,7 +83,7 @@ PAIRS = {
 @pytest.mark.parametrize("kind", PAIRS)
 def test_classes_of_every_type(kind, tmp_path):
     y = PAIRS[kind][SECOND.astype(int)]
-    model = ShrinkageClassifier(n_landmarks=4, bandwidth_scale=1.0, weight_var=1.0).fit(BAGS, y)
+    model = ShrinkageClassifier(KernelEmbedding(4, bandwidth=1.0), weight_var=1.0).fit(BAGS, y)
     loaded = round_trip(model, tmp_path)
     assert_array_equal(loaded.classes_, model.classes_, strict=True)
     assert [type(label) for label in loaded.classes_] == [type(label) for label in model.classes_]
@@ -94,7 +101,7 @@ def test_classes_of_every_type(kind, tmp_path):
 )
 def test_classes_that_json_does_not_have(pair, tmp_path):
     y = [pair[int(second)] for second in SECOND]
-    model = ShrinkageClassifier(n_landmarks=4, bandwidth_scale=1.0, weight_var=1.0).fit(BAGS, y)
+    model = ShrinkageClassifier(KernelEmbedding(4, bandwidth=1.0), weight_var=1.0).fit(BAGS, y)
     with pytest.raises(SavedModelError, match=r"classes is .* expected .*truth value"):
         bagwise.save(model, tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
@@ -156,7 +163,7 @@ VALUES = [
     ("penalty", "no such word"),
     ("n_landmarks", None),
     ("n_landmarks", np.int64(2**62)),
-    ("bandwidth_scale", "auto"),
+    ("bandwidth", "auto"),
     ("standardize", np.True_),
     ("random_state", None),
     ("random_state", np.int32(4)),
@@ -167,7 +174,8 @@ VALUES = [
 
 @pytest.mark.parametrize(("name", "value"), VALUES)
 def test_parameters_of_every_kind(name, value, tmp_path):
-    found = round_trip(with_params(**{name: value}), tmp_path).get_params()[name]
+    found = round_trip(with_params(**{name: value}), tmp_path)
+    found = getattr(found.embedding, name, getattr(found, name, None))
     assert found == value
     if isinstance(value, float):
         assert found.hex() == float(value).hex()
@@ -176,7 +184,7 @@ def test_parameters_of_every_kind(name, value, tmp_path):
 
 
 def test_settings_of_the_sampler_and_priors(tmp_path):
-    model = bagwise.BDRRegressor(n_landmarks=4, bandwidth_scale=1.0, inference="map")
+    model = bagwise.BDRRegressor(bagwise.KernelEmbedding(4, bandwidth=1.0), inference="map")
     model.fit(BAGS, LEVEL)
     model.set_params(
         inference=NUTS(chains=2, draws=7, warmup=0, target_accept=0.95, n_jobs=1, progress=False),
@@ -199,74 +207,48 @@ def test_settings_of_the_sampler_and_priors(tmp_path):
 def test_generators_are_not_saved_and_the_header_says_so(seed, tmp_path):
     model = with_params(random_state=seed)
     loaded = round_trip(model, tmp_path)
-    assert loaded.random_state is None
+    assert loaded.embedding.random_state is None
     (note,) = read_header(tmp_path / "model.bagwise").notes
-    assert note.startswith(f"random_state was a {type(seed).__name__}, which is not saved")
+    assert note.startswith(f"embedding.random_state was a {type(seed).__name__}, which is not")
     assert_array_equal(loaded.predict(BAGS), model.predict(BAGS), strict=True)
 
 
-class Part(BaseEstimator):
-    """A part of an estimator that is one itself, with parameters of its own."""
-
-    def __init__(
-        self,
-        kernel: Kernel | str = "rbf",
-        n: int | None = None,
-        landmarks: Any = "kmeans",
-        inner: BaseEstimator | None = None,
-        random_state: Any = 0,
-    ):
-        self.kernel, self.n, self.landmarks = kernel, n, landmarks
-        self.inner, self.random_state = inner, random_state
-
-
-class Composed(RBFNetworkRegressor):
-    def __init__(self, *, part: Part | str = "auto", other: Any = None, random_state: Any = 0):
-        self.part, self.other, self.random_state = part, other, random_state
-
-
-@pytest.fixture
-def composed(monkeypatch):
-    """A fitted estimator with another for a parameter, both of which can be saved."""
-    monkeypatch.setitem(records.CLASSES, "Part", Part)
-    monkeypatch.setitem(models.HEADS, Composed, models.HEADS[RBFNetworkRegressor])
-    monkeypatch.setitem(models.ESTIMATORS, "Composed", Composed)
-    model = Composed()
-    fitted = vars(network()).items()
-    vars(model).update({name: value for name, value in fitted if name.endswith("_")})
-    model._feature_names, model._covariates = network()._feature_names, network()._covariates
-    return model
-
-
-def test_parameters_that_are_estimators(composed, tmp_path):
+def test_an_embedding_comes_back_with_all_its_parameters(tmp_path):
     points = np.asfortranarray(RNG.normal(size=(4, 2)).astype(np.float32))
-    inner = Part(kernel=Additive(base=Matern(0.1 + 0.2)), n=np.int64(3), landmarks=points)
-    composed.set_params(part=Part(n=7, inner=inner, random_state=[1, 2]), other=0.1)
-    loaded = round_trip(composed, tmp_path)
-    found, expected = (clone(model).get_params() for model in (loaded, composed))
+    kernel = Additive(base=Matern(0.1 + 0.2))
+    model = with_params(landmarks=points, kernel=kernel, random_state=[1, 2], output="shrunk")
+    loaded = round_trip(model, tmp_path)
+    found, expected = (clone(each.embedding).get_params() for each in (loaded, model))
     assert list(found) == list(expected)
     for name in found:
-        if not isinstance(expected[name], BaseEstimator):
-            assert_array_equal(found[name], expected[name], strict=name.endswith("landmarks"))
-    assert type(loaded.part.inner) is Part
-    assert loaded.part.inner.landmarks.flags.f_contiguous
-    assert set(load_file(tmp_path / "model.bagwise")) > {"parameters.part.inner.landmarks"}
+        assert_array_equal(found[name], expected[name], strict=name == "landmarks")
+    assert loaded.embedding.landmarks.flags.f_contiguous
+    assert set(load_file(tmp_path / "model.bagwise")) > {"parameters.embedding.landmarks"}
 
 
-def test_generators_and_strangers_within_parameters(composed, tmp_path):
-    composed.set_params(part=Part(random_state=np.random.default_rng(0)))
-    assert round_trip(composed, tmp_path).part.random_state is None
-    (note,) = read_header(tmp_path / "model.bagwise").notes
-    assert note.startswith("part.random_state was a Generator, which is not saved")
-    for name, value in (("inner", StandardScaler()), ("inner", network()), ("n", 2.0)):
-        composed.set_params(part=Part(**{name: value}))
-        with pytest.raises(SavedModelError, match=rf"parameters\.part\.{name} is "):
-            bagwise.save(composed, tmp_path / "m")
+def test_the_other_embedding_comes_back(tmp_path):
+    model = BayesianLinearRegressor(FourierEmbedding(6, bandwidth=2.0)).fit(BAGS, LEVEL)
+    loaded = round_trip(model, tmp_path)
+    assert type(loaded.embedding) is FourierEmbedding
+    assert loaded.embedding.get_params() == model.embedding.get_params()
+
+
+class MyEmbedding(KernelEmbedding):
+    pass
+
+
+@pytest.mark.parametrize("value", [MyEmbedding(), StandardScaler(), 30, KernelEmbedding], ids=repr)
+def test_embeddings_that_cannot_be_saved(value, tmp_path):
+    model = clone(network())
+    vars(model).update(vars(network()) | {"embedding": value})
+    text = r"parameters\.embedding is .* expected one of KernelEmbedding, FourierEmbedding"
+    with pytest.raises(SavedModelError, match=text):
+        bagwise.save(model, tmp_path / "m")
 
 
 @pytest.mark.parametrize("weights", [{False: 1.0, True: 2}, {0: 1.0, 1: np.float64(2.5)}, {}])
 def test_class_weights(weights, tmp_path):
-    model = ShrinkageClassifier(n_landmarks=4, bandwidth_scale=1.0, weight_var=1.0)
+    model = ShrinkageClassifier(KernelEmbedding(4, bandwidth=1.0), weight_var=1.0)
     model.fit(BAGS, SECOND).set_params(class_weight=weights)
     assert round_trip(model, tmp_path).class_weight == weights
 
@@ -282,16 +264,16 @@ class OtherNetwork(RBFNetworkRegressor):
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("kernel", Mine(), r"parameters.kernel is Mine.*expected one of RBF, Matern, Linear"),
-        ("kernel", object(), "parameters.kernel is <object"),
+        ("kernel", Mine(), r"embedding.kernel is Mine.*expected one of RBF, Matern, Linear"),
+        ("kernel", object(), "parameters.embedding.kernel is <object"),
         ("penalty", 1j, "parameters.penalty is 1j; expected a number"),
         ("penalty", True, "parameters.penalty is True; expected a number"),
         ("penalty", 2**64, "expected a whole number of less than 64 bits"),
-        ("landmarks", [["a"]], "parameters.landmarks is .* expected numbers of shape"),
-        ("landmarks", None, "parameters.landmarks is None"),
-        ("n_landmarks", 4.0, "parameters.n_landmarks is 4.0; expected a whole number"),
-        ("standardize", 1, "parameters.standardize is 1; expected True or False"),
-        ("random_state", "x", "parameters.random_state is 'x'; expected None, whole numbers or"),
+        ("landmarks", [["a"]], "parameters.embedding.landmarks is .* expected numbers of shape"),
+        ("landmarks", None, "parameters.embedding.landmarks is None"),
+        ("n_landmarks", 4.0, "parameters.embedding.n_landmarks is 4.0; expected a whole number"),
+        ("standardize", 1, "parameters.embedding.standardize is 1; expected True or False"),
+        ("random_state", "x", "embedding.random_state is 'x'; expected None, whole numbers or"),
     ],
 )
 def test_parameters_that_cannot_be_saved(name, value, text, tmp_path):
@@ -372,7 +354,7 @@ def test_paths_that_are_none(path):
 
 
 def test_loading_and_predicting_bring_no_jax(tmp_path):
-    model = bagwise.BDRRegressor(n_landmarks=4, bandwidth_scale=1.0, inference="laplace")
+    model = bagwise.BDRRegressor(bagwise.KernelEmbedding(4, bandwidth=1.0), inference="laplace")
     bagwise.save(model.fit(BAGS, LEVEL), tmp_path / "m.bagwise")
     code = """
 import json, sys

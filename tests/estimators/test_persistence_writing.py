@@ -14,7 +14,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import bagwise
-from bagwise import Bags, BagwiseError, MeanEmbeddingRidge
+from bagwise import Bags, BagwiseError, KernelEmbedding, MeanEmbeddingRidge
 
 # Forks savers of two models, which differ in what they predict, and kills them at any moment; says
 # what became of the file. One interpreter, as each new one would take seconds to import.
@@ -69,7 +69,10 @@ def models():
     rng = np.random.default_rng(0)
     y = rng.uniform(1, 2, 20)
     bags = Bags.from_list([rng.normal(level, 0.4, (6, 2)) for level in y])
-    return [MeanEmbeddingRidge(kernel="linear").fit(bags, unit * y) for unit in (1.0, 10.0)]
+    return [
+        MeanEmbeddingRidge(KernelEmbedding(kernel="linear", bandwidth=1.0)).fit(bags, unit * y)
+        for unit in (1.0, 10.0)
+    ]
 
 
 def big(model, n_points):

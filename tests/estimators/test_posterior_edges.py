@@ -13,6 +13,7 @@ from bagwise import (
     BayesianLogisticClassifier,
     BDRClassifier,
     BDRRegressor,
+    KernelEmbedding,
     ShrinkageClassifier,
 )
 from bagwise.exceptions import InvalidBagsError
@@ -20,22 +21,22 @@ from bagwise.inference import NUTS, Priors
 
 # Given landmarks and equal numbers of bags let all cases share the code that the sampler compiles.
 LANDMARKS = np.array([[1.0, 1.0], [2.0, 2.0], [1.0, 2.0], [2.0, 1.0], [1.5, 1.5]])
-FIXED = {"landmarks": LANDMARKS, "bandwidth_scale": 1.0}
+FIXED = KernelEmbedding(landmarks=LANDMARKS, bandwidth=1.0)
 FEW = NUTS(chains=2, draws=40, warmup=120, progress=False)
 
 QUICK = {
-    "regressor-laplace": BDRRegressor(**FIXED, inference="laplace"),
-    "regressor-map": BDRRegressor(**FIXED, inference="map"),
-    "shrinkage": ShrinkageClassifier(**FIXED),
-    "bdr-laplace": BDRClassifier(**FIXED, inference="laplace"),
-    "bdr-map": BDRClassifier(**FIXED, inference="map"),
-    "logistic-laplace": BayesianLogisticClassifier(**FIXED),
-    "logistic-map": BayesianLogisticClassifier(**FIXED, inference="map"),
+    "regressor-laplace": BDRRegressor(FIXED, inference="laplace"),
+    "regressor-map": BDRRegressor(FIXED, inference="map"),
+    "shrinkage": ShrinkageClassifier(FIXED),
+    "bdr-laplace": BDRClassifier(FIXED, inference="laplace"),
+    "bdr-map": BDRClassifier(FIXED, inference="map"),
+    "logistic-laplace": BayesianLogisticClassifier(FIXED),
+    "logistic-map": BayesianLogisticClassifier(FIXED, inference="map"),
 }
 MODELS = QUICK | {
-    "regressor-nuts": BDRRegressor(**FIXED, inference=FEW),
-    "bdr-nuts": BDRClassifier(**FIXED, inference=FEW),
-    "logistic-nuts": BayesianLogisticClassifier(**FIXED, inference=FEW),
+    "regressor-nuts": BDRRegressor(FIXED, inference=FEW),
+    "bdr-nuts": BDRClassifier(FIXED, inference=FEW),
+    "logistic-nuts": BayesianLogisticClassifier(FIXED, inference=FEW),
 }
 REGRESSORS = [name for name in MODELS if "regressor" in name]
 CLASSIFIERS = [name for name in MODELS if "regressor" not in name]
@@ -245,7 +246,7 @@ def test_very_large_bags(name):
     assert model.score(arrays, LEVEL if is_regressor(name) else HIGH) > 0.9
 
 
-MANY = {"landmarks": "kmeans", "n_landmarks": 90}
+MANY = KernelEmbedding(90, bandwidth=1.0)
 FEWEST = NUTS(chains=2, draws=20, warmup=40, progress=False)
 
 
@@ -264,7 +265,7 @@ def test_many_more_landmarks_than_bags(name):
     labels = LEVEL if is_regressor(name) else HIGH
     y = labels[:10]
     sampler = {"inference": FEWEST} if "nuts" in name else {}
-    model, prediction = fit(name, arrays[:10], y, **MANY, **sampler)
+    model, prediction = fit(name, arrays[:10], y, embedding=MANY, **sampler)
     if is_regressor(name):
         assert (np.abs(prediction.mean - y.mean()) < 2 * np.ptp(y)).all()
         assert (prediction.std < 3 * y.std()).all()

@@ -11,6 +11,7 @@ from bagwise import (
     BayesianLogisticClassifier,
     BDRClassifier,
     BDRRegressor,
+    KernelEmbedding,
     ShrinkageClassifier,
     ShrinkageRegressor,
     tune,
@@ -24,7 +25,7 @@ from contract_models import few_draws
 
 LABELS, NEW_LABELS = (np.where(y, "high", "low") for y in (Y, NEW_Y))
 LEVELS, NEW_LEVELS = (np.array([bag.mean() for bag in bags]) for bags in (BAGS, NEW))
-GRID = {"n_landmarks": [3, 6], "bandwidth_scale": [1.0]}
+GRID = {"n_landmarks": [3, 6], "bandwidth": [1.0]}
 FEW = NUTS(chains=2, draws=20, warmup=40, progress=False)
 
 CLASSIFIERS = {
@@ -56,17 +57,17 @@ def test_scores_of_classifiers_are_those_of_fits_by_hand(metric, score):
     options = {"validation": (NEW, NEW_LABELS), "grid": GRID, "metric": metric}
     found = tune(ShrinkageClassifier(), BAGS, LABELS, **options)
     for row in found.table:
-        params = {key: row[key] for key in GRID}
-        model = ShrinkageClassifier(**params).fit(BAGS, LABELS)
+        params = {key: row[key] for key in row if key != "score"}
+        model = ShrinkageClassifier().set_params(**params).fit(BAGS, LABELS)
         assert_allclose(row["score"], score(model.predict_dist(NEW), NEW_LABELS), rtol=1e-10)
 
 
 def test_folds_keep_the_shares_of_the_classes():
-    grid = {"n_landmarks": [4], "bandwidth_scale": [1.0]}
+    grid = {"n_landmarks": [4], "bandwidth": [1.0]}
     found = tune(ShrinkageClassifier(), BAGS, LABELS, grid=grid, cv=3)
     scores = []
     for train, test in StratifiedKFold(3, shuffle=True, random_state=0).split(LABELS, LABELS):
-        model = ShrinkageClassifier(**found.params).fit(BAGS[train], LABELS[train])
+        model = ShrinkageClassifier().set_params(**found.params).fit(BAGS[train], LABELS[train])
         scores.append(log_loss(model.predict_dist(BAGS[test]), LABELS[test]))
     assert_allclose(found.score, np.mean(scores), rtol=1e-10)
 
@@ -76,8 +77,8 @@ def test_a_sampled_regressor_is_scored_by_laplace_and_then_sampled():
     model = BDRRegressor(inference=FEW)
     found = tune(model, BAGS, LEVELS, validation=(NEW, NEW_LEVELS), grid=GRID)
     for row in found.table:
-        params = {key: row[key] for key in GRID}
-        by_hand = BDRRegressor(inference="laplace", **params).fit(BAGS, LEVELS)
+        params = {key: row[key] for key in row if key != "score"}
+        by_hand = BDRRegressor(inference="laplace").set_params(**params).fit(BAGS, LEVELS)
         assert_allclose(row["score"], nll(by_hand.predict_dist(NEW), NEW_LEVELS), rtol=1e-10)
     assert found.metric == "nll"
     assert found.estimator.inference == model.inference == FEW
@@ -88,30 +89,30 @@ def test_a_sampled_regressor_is_scored_by_laplace_and_then_sampled():
 
 
 def test_a_mode_is_scored_by_its_mode():
-    model = BDRRegressor(inference="map", bandwidth_scale=1.0)
+    model = BDRRegressor(KernelEmbedding(bandwidth=1.0), inference="map")
     grid = {"n_landmarks": [4]}
     found = tune(model, BAGS, LEVELS, validation=(NEW, NEW_LEVELS), grid=grid)
-    by_hand = model.set_params(n_landmarks=4).fit(BAGS, LEVELS)
+    by_hand = model.set_params(embedding__n_landmarks=4).fit(BAGS, LEVELS)
     assert_allclose(found.score, nll(by_hand.predict_dist(NEW), NEW_LEVELS), rtol=1e-10)
 
 
 def test_classifiers_and_regressors_share_features():
     cache = FeatureCache()
-    options = {"grid": {"n_landmarks": [4], "bandwidth_scale": [1.0]}, "cache": cache}
+    options = {"grid": {"n_landmarks": [4], "bandwidth": [1.0]}, "cache": cache}
     first = tune(ShrinkageRegressor(), BAGS, LEVELS, validation=(NEW, NEW_LEVELS), **options)
     second = tune(ShrinkageClassifier(), BAGS, LABELS, validation=(NEW, NEW_LABELS), **options)
     assert first.estimator.features_ is second.estimator.features_
-    alone = ShrinkageClassifier(**second.params).fit(BAGS, LABELS)
+    alone = ShrinkageClassifier().set_params(**second.params).fit(BAGS, LABELS)
     assert_array_equal(second.estimator.predict_proba(NEW), alone.predict_proba(NEW))
 
 
 @pytest.mark.parametrize(
     ("model", "names"),
     [
-        (BDRRegressor(), ["n_landmarks", "bandwidth_scale"]),
-        (BDRClassifier(), ["n_landmarks", "bandwidth_scale"]),
-        (BayesianLogisticClassifier(), ["n_landmarks", "bandwidth_scale"]),
-        (ShrinkageClassifier(), ["n_landmarks", "bandwidth_scale", "weight_var"]),
+        (BDRRegressor(), ["embedding__n_landmarks", "embedding__bandwidth"]),
+        (BDRClassifier(), ["embedding__n_landmarks", "embedding__bandwidth"]),
+        (BayesianLogisticClassifier(), ["embedding__n_landmarks", "embedding__bandwidth"]),
+        (ShrinkageClassifier(), ["embedding__n_landmarks", "embedding__bandwidth", "weight_var"]),
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "fit") else "",
 )
@@ -145,7 +146,7 @@ def test_a_class_of_few_bags_has_fewer_folds_and_one_of_one_bag_none():
     found = tune(ShrinkageClassifier(), BAGS, y, grid=GRID)
     by_hand = []
     for train, test in StratifiedKFold(2, shuffle=True, random_state=0).split(y, y):
-        model = ShrinkageClassifier(**found.params).fit(BAGS[train], y[train])
+        model = ShrinkageClassifier().set_params(**found.params).fit(BAGS[train], y[train])
         by_hand.append(log_loss(model.predict_dist(BAGS[test]), y[test]))
     assert_allclose(found.score, np.mean(by_hand), rtol=1e-6)
     y[1] = "common"

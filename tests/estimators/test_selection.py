@@ -14,7 +14,9 @@ import bagwise.estimators.selection
 from bagwise import (
     Bags,
     BayesianLinearRegressor,
+    FourierEmbedding,
     FrequentistShrinkageRegressor,
+    KernelEmbedding,
     MeanEmbeddingRidge,
     RBFNetworkRegressor,
     ShrinkageRegressor,
@@ -23,8 +25,9 @@ from bagwise import (
 from bagwise.estimators.selection import PAPER_GRID, FeatureCache, paper_grid
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 from bagwise.predictions.metrics import mse, nll
+from contract_models import params_of
 
-FEATURE_GRID = {"n_landmarks": [3, 6], "bandwidth_scale": [0.5, 1.0]}
+FEATURE_GRID = {"embedding__n_landmarks": [3, 6], "embedding__bandwidth": [0.5, 1.0]}
 
 
 def make_data(seed, n_bags=24):
@@ -45,7 +48,10 @@ ESTIMATORS = {
     "frequentist": (FrequentistShrinkageRegressor(prior_scale=1.0), FEATURE_GRID),
     "shrinkage": (ShrinkageRegressor(weight_var=10.0), FEATURE_GRID),
     "convolved": (ShrinkageRegressor(prior="convolved", weight_var=10.0), FEATURE_GRID),
-    "embedding": (MeanEmbeddingRidge(), {"bandwidth_scale": [0.5, 1.0], "penalty": ["loo", 1.0]}),
+    "embedding": (
+        MeanEmbeddingRidge(),
+        {"embedding__bandwidth": [0.5, 1.0], "penalty": ["loo", 1.0]},
+    ),
 }
 every_estimator = pytest.mark.parametrize("name", ESTIMATORS)
 
@@ -88,7 +94,7 @@ def test_tune(name, validation):
         tuple(candidate[key] for key in grid) for candidate in ParameterGrid(grid)
     }
     fresh = clone(estimator).set_params(**found.params).fit(BAGS, Y)
-    assert found.estimator.get_params() == fresh.get_params()
+    assert params_of(found.estimator) == params_of(fresh)
     assert set(vars(found.estimator)) == set(vars(fresh))
     assert_same_prediction(found.estimator, fresh)
 
@@ -107,18 +113,30 @@ def test_scores_are_those_of_fits_by_hand(name, metric, score):
 
 
 def test_scores_of_folds_are_averages_by_hand():
-    estimator, grid = BayesianLinearRegressor(n_landmarks=5), {"bandwidth_scale": [1.0]}
+    estimator, grid = BayesianLinearRegressor(KernelEmbedding(5)), {"embedding__bandwidth": [1.0]}
     found = tune(estimator, BAGS, Y, grid=grid, cv=4)
     scores = []
     for train, test in KFold(4, shuffle=True, random_state=0).split(Y):
-        model = clone(estimator).set_params(bandwidth_scale=1.0).fit(BAGS[train], Y[train])
+        model = clone(estimator).set_params(embedding__bandwidth=1.0).fit(BAGS[train], Y[train])
         scores.append(nll(model.predict_dist(BAGS[test]), Y[test]))
     assert_allclose(found.score, np.mean(scores), rtol=1e-10)
 
 
+def test_parameters_of_the_embedding_may_go_without_its_name():
+    short = {name.removeprefix("embedding__"): values for name, values in FEATURE_GRID.items()}
+    options = {"validation": VALIDATION, "progress": False}
+    found = tune(BayesianLinearRegressor(), BAGS, Y, grid=short, **options)
+    full = tune(BayesianLinearRegressor(), BAGS, Y, grid=FEATURE_GRID, **options)
+    assert found.params == full.params and found.table == full.table
+
+
 def test_the_best_candidate_is_found():
     """Labels are a smooth function of the points, so weights of almost no size must lose."""
-    grid = {"n_landmarks": [6], "bandwidth_scale": [1.0], "weight_var": [1e-8, "evidence"]}
+    grid = {
+        "embedding__n_landmarks": [6],
+        "embedding__bandwidth": [1.0],
+        "weight_var": [1e-8, "evidence"],
+    }
     for validation in (VALIDATION, None):
         found = tune(BayesianLinearRegressor(), BAGS, Y, grid=grid, validation=validation)
         assert found.params["weight_var"] == "evidence"
@@ -127,13 +145,13 @@ def test_the_best_candidate_is_found():
 def test_the_estimator_and_the_grid_are_left_alone():
     estimator, grid = BayesianLinearRegressor(), dict(FEATURE_GRID)
     tune(estimator, BAGS, Y, validation=VALIDATION, grid=grid)
-    assert estimator.get_params() == BayesianLinearRegressor().get_params()
+    assert params_of(estimator) == params_of(BayesianLinearRegressor())
     assert not hasattr(estimator, "head_")
     assert grid == FEATURE_GRID
 
 
 def test_lists_of_arrays_will_do():
-    grid = {"n_landmarks": [4], "bandwidth_scale": [1.0]}
+    grid = {"embedding__n_landmarks": [4], "embedding__bandwidth": [1.0]}
     found = tune(
         BayesianLinearRegressor(), list(BAGS), Y, validation=(list(VALIDATION[0]), VALIDATION[1]),
         grid=grid,
@@ -146,18 +164,18 @@ def test_covariates_and_weights_are_used():
     rng = np.random.default_rng(0)
     age, new_age = rng.normal(size=BAGS.n_bags), rng.normal(size=VALIDATION[0].n_bags)
     found = tune(
-        BayesianLinearRegressor(n_landmarks=4),
+        BayesianLinearRegressor(KernelEmbedding(4)),
         BAGS.with_covariates(age),
         5 * age + 0.01 * Y,
         validation=(VALIDATION[0].with_covariates(new_age), 5 * new_age + 0.01 * VALIDATION[1]),
-        grid={"bandwidth_scale": [1.0, 2.0]},
+        grid={"embedding__bandwidth": [1.0, 2.0]},
         metric="mse",
     )
     assert found.score < 0.01
 
 
 def test_automatic_bandwidth_is_a_candidate_like_others():
-    grid = {"bandwidth_scale": ["auto", 1.0], "n_landmarks": [6]}
+    grid = {"embedding__bandwidth": ["auto", 1.0], "embedding__n_landmarks": [6]}
     for validation in (VALIDATION, None):
         found = tune(
             ShrinkageRegressor(weight_var=10.0),
@@ -167,10 +185,10 @@ def test_automatic_bandwidth_is_a_candidate_like_others():
             validation=validation,
             cv=2 if validation is None else None,
         )
-        assert {row["bandwidth_scale"] for row in found.table} == {"auto", 1.0}
+        assert {row["embedding__bandwidth"] for row in found.table} == {"auto", 1.0}
         fresh = ShrinkageRegressor(weight_var=10.0).set_params(**found.params).fit(BAGS, Y)
         assert_same_prediction(found.estimator, fresh)
-    grid = {"bandwidth_scale": ["auto"]}
+    grid = {"embedding__bandwidth": ["auto"]}
     only = tune(BayesianLinearRegressor(), BAGS, Y, grid=grid, validation=VALIDATION)
     assert_same_prediction(only.estimator, BayesianLinearRegressor().fit(BAGS, Y))
 
@@ -183,14 +201,20 @@ def test_no_progress_bar_in_a_log(capsys):
 # ---- the paper's grid ---------------------------------------------------------------------------
 
 
+SHARED = ["embedding__n_landmarks", "embedding__bandwidth"]
+WAVES = ["embedding__n_features", "embedding__bandwidth", "weight_var"]
+
+
 @pytest.mark.parametrize(
     ("estimator", "names"),
     [
-        (RBFNetworkRegressor(), ["n_landmarks", "bandwidth_scale", "penalty"]),
-        (BayesianLinearRegressor(), ["n_landmarks", "bandwidth_scale", "weight_var"]),
-        (FrequentistShrinkageRegressor(), ["n_landmarks", "bandwidth_scale", "penalty"]),
-        (ShrinkageRegressor(), ["n_landmarks", "bandwidth_scale", "weight_var"]),
-        (MeanEmbeddingRidge(), ["bandwidth_scale", "penalty"]),
+        (RBFNetworkRegressor(), [*SHARED, "penalty"]),
+        (BayesianLinearRegressor(), [*SHARED, "weight_var"]),
+        (FrequentistShrinkageRegressor(), [*SHARED, "penalty"]),
+        (ShrinkageRegressor(), [*SHARED, "weight_var"]),
+        (BayesianLinearRegressor(FourierEmbedding()), WAVES),
+        (MeanEmbeddingRidge(exact=False), [*SHARED, "penalty"]),
+        (MeanEmbeddingRidge(), ["embedding__bandwidth", "penalty"]),
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "fit") else "",
 )
@@ -198,14 +222,14 @@ def test_paper_grid(estimator, names):
     grid = paper_grid(estimator)
     assert list(grid) == names
     assert all(grid[name] == PAPER_GRID[name] for name in names)
-    assert grid["bandwidth_scale"] == (0.5, 0.75, 1.0, 1.25, 1.5)
+    assert grid["embedding__bandwidth"] == (0.5, 0.75, 1.0, 1.25, 1.5)
     automatic = {"penalty": "loo", "weight_var": "evidence"}
     assert all(automatic[name] in grid[name] for name in grid if name in automatic)
 
 
 def test_paper_grid_is_the_default(monkeypatch):
-    monkeypatch.setitem(PAPER_GRID, "n_landmarks", (3, 4))
-    monkeypatch.setitem(PAPER_GRID, "bandwidth_scale", (1.0,))
+    monkeypatch.setitem(PAPER_GRID, "embedding__n_landmarks", (3, 4))
+    monkeypatch.setitem(PAPER_GRID, "embedding__bandwidth", (1.0,))
     monkeypatch.setitem(PAPER_GRID, "weight_var", ("evidence", 1.0))
     found = tune(BayesianLinearRegressor(), BAGS, Y, validation=VALIDATION)
     assert len(found.table) == 4
@@ -222,7 +246,11 @@ def test_features_once_per_setting_with_validation(calls):
 
 
 def test_features_once_per_setting_and_fold(calls):
-    grid = {"n_landmarks": [3, 6], "bandwidth_scale": [1.0], "weight_var": ["evidence", 0.1, 10.0]}
+    grid = {
+        "embedding__n_landmarks": [3, 6],
+        "embedding__bandwidth": [1.0],
+        "weight_var": ["evidence", 0.1, 10.0],
+    }
     tune(BayesianLinearRegressor(), BAGS, Y, grid=grid, cv=3)
     assert len(calls) == 2 * 3 * 2 + 1  # settings × folds × (train, test), and the fit to all
 
@@ -246,15 +274,15 @@ def test_a_cache_is_shared_between_estimators(calls):
 
 def test_a_cache_tells_settings_apart(calls):
     cache = FeatureCache()
-    grid = {"n_landmarks": [4], "bandwidth_scale": [1.0]}
+    grid = {"embedding__bandwidth": [1.0]}
     for estimator in (
         BayesianLinearRegressor(),
-        BayesianLinearRegressor(random_state=1),
-        BayesianLinearRegressor(kernel="matern32"),
-        BayesianLinearRegressor(landmarks="random"),
-        BayesianLinearRegressor(landmarks="fourier"),
-        BayesianLinearRegressor(standardize=False),
-        ShrinkageRegressor(function_landmarks=np.ones((2, 2)), weight_var=10.0),
+        BayesianLinearRegressor(KernelEmbedding(random_state=1)),
+        BayesianLinearRegressor(KernelEmbedding(kernel="matern32")),
+        BayesianLinearRegressor(KernelEmbedding(landmarks="random")),
+        BayesianLinearRegressor(FourierEmbedding()),
+        BayesianLinearRegressor(KernelEmbedding(standardize=False)),
+        ShrinkageRegressor(KernelEmbedding(function_landmarks=np.ones((2, 2))), weight_var=10.0),
     ):
         found = tune(estimator, BAGS, Y, validation=VALIDATION, grid=grid, cache=cache)
         assert_same_prediction(
@@ -266,13 +294,13 @@ def test_a_cache_tells_settings_apart(calls):
 def test_a_cache_never_takes_new_bags_for_old_ones():
     """Bags that are gone leave their id to others, so those in the cache must not go."""
     cache = FeatureCache()
-    estimator = BayesianLinearRegressor(n_landmarks=4, bandwidth_scale=1.0)
+    estimator = BayesianLinearRegressor(KernelEmbedding(4, bandwidth=1.0))
     alive = []
     for seed in range(3):
         bags, _ = make_data(seed, n_bags=12)
-        means = cache.embedding(estimator, bags).stats.mean
+        means = cache.pooled(estimator, bags).stats.mean
         alive.append(weakref.ref(bags))
-        expected = FeatureCache().embedding(estimator, bags).stats.mean
+        expected = FeatureCache().pooled(estimator, bags).stats.mean
         assert_array_equal(means, expected)
         del bags
         gc.collect()
@@ -293,8 +321,8 @@ def test_unknown_parameter():
 
 
 def test_wrong_value_of_a_parameter():
-    with pytest.raises(ValueError, match="bandwidth_scale is -1; expected a finite number > 0"):
-        tune(BayesianLinearRegressor(), BAGS, Y, grid={"bandwidth_scale": [-1]})
+    with pytest.raises(ValueError, match="bandwidth is -1; expected a finite number > 0"):
+        tune(BayesianLinearRegressor(), BAGS, Y, grid={"embedding__bandwidth": [-1]})
 
 
 @pytest.mark.parametrize(

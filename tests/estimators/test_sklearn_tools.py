@@ -59,11 +59,11 @@ THREE = np.digitize(LEVEL, [1.33, 1.66])
 
 
 def regressor():
-    return ShrinkageRegressor(**SMALL)
+    return ShrinkageRegressor(SMALL)
 
 
 def classifier():
-    return ShrinkageClassifier(**SMALL)
+    return ShrinkageClassifier(SMALL)
 
 
 def pair(model):

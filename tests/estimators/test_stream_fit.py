@@ -11,6 +11,7 @@ from sklearn.model_selection import cross_val_score
 
 import dense_oracle
 import stream_files
+from bagwise import FourierEmbedding, KernelEmbedding
 from bagwise.bags.bags import Bags
 from bagwise.bags.tables import parquet_rows
 from bagwise.embedding import sums as embedding
@@ -151,17 +152,17 @@ def test_the_same_points_are_drawn_as_in_memory(tmp_path, n):
 # Where the ridge's weights are hardly determined, rounding alone moves predictions by more.
 MODELS = [
     ShrinkageRegressor(),
-    ShrinkageRegressor(landmarks="fourier", n_landmarks=20),
-    FrequentistShrinkageRegressor(bandwidth_scale=0.5),
-    RBFNetworkRegressor(bandwidth_scale=0.5),
-    BayesianLinearRegressor(bandwidth_scale=0.5, n_landmarks=15),
-    BDRRegressor(inference="laplace", n_landmarks=10, bandwidth_scale=1.0),
-    MeanEmbeddingRidge(n_landmarks=20),
+    ShrinkageRegressor(FourierEmbedding(20)),
+    FrequentistShrinkageRegressor(KernelEmbedding(bandwidth=0.5)),
+    RBFNetworkRegressor(KernelEmbedding(bandwidth=0.5)),
+    BayesianLinearRegressor(KernelEmbedding(15, bandwidth=0.5)),
+    BDRRegressor(KernelEmbedding(10, bandwidth=1.0), inference="laplace"),
+    MeanEmbeddingRidge(KernelEmbedding(20, bandwidth=1.0), exact=False),
 ]
 CLASSIFIERS = [
-    ShrinkageClassifier(n_landmarks=15),
-    BDRClassifier(inference="laplace", n_landmarks=5, bandwidth_scale=1.0),
-    BayesianLogisticClassifier(n_landmarks=10, bandwidth_scale=0.5),
+    ShrinkageClassifier(KernelEmbedding(15)),
+    BDRClassifier(KernelEmbedding(5, bandwidth=1.0), inference="laplace"),
+    BayesianLogisticClassifier(KernelEmbedding(10, bandwidth=0.5)),
 ]
 
 
@@ -194,7 +195,9 @@ def test_the_order_of_rows_does_not_matter(tmp_path):
             rows = rows.take(np.random.default_rng(5).permutation(len(rows)))
         (stream, y), _ = both(folder, rows, **ROLES, label="y")
         landmarks = np.random.default_rng(0).normal(size=(12, 2))
-        model = ShrinkageRegressor(landmarks=landmarks, kernel=RBF(1.0)).fit(stream, y)
+        model = ShrinkageRegressor(KernelEmbedding(kernel=RBF(1.0), landmarks=landmarks)).fit(
+            stream, y
+        )
         found = model.predict(stream)
         predictions.append(found[np.argsort(stream.ids)])
     assert_allclose(*predictions, rtol=1e-8)
@@ -202,7 +205,7 @@ def test_the_order_of_rows_does_not_matter(tmp_path):
 
 def test_tuning_on_other_bags_takes_streams_and_folds_do_not(tmp_path):
     (stream, y), (bags, _) = both(tmp_path, **ROLES, label="y")
-    grid = {"n_landmarks": [5, 10], "bandwidth_scale": [1.0]}
+    grid = {"n_landmarks": [5, 10], "bandwidth": [1.0]}
     options = {"grid": grid, "progress": False}
     found = tune(ShrinkageRegressor(), stream, y, validation=(stream, y), **options)
     expected = tune(ShrinkageRegressor(), bags, y, validation=(bags, y), **options)
@@ -237,11 +240,13 @@ PROGRAM = """
 import sys, tracemalloc
 import bagwise, bagwise.bags.tables.parquet_rows, pyarrow
 bagwise.bags.tables.parquet_rows.BATCH_ROWS = 1 << 14
-model = bagwise.ShrinkageRegressor(n_landmarks=8, bandwidth_scale=1.0, landmarks="random")
+model = bagwise.ShrinkageRegressor(
+    bagwise.KernelEmbedding(8, bandwidth=1.0, landmarks="random")
+)
 tracemalloc.start()
 bags, y = bagwise.Bags.scan_parquet(sys.argv[1], bag="bag", label="y", progress=False)
 print(tracemalloc.get_traced_memory()[1])
-points = next(model.candidate_features(bags))  # among them 16 MB of distances, for the median
+points = model.embedding.candidates(bags)  # among them 16 MB of distances, for the median
 tracemalloc.reset_peak()
 bagwise.embedding.sums.summarise(bags, points)
 print(tracemalloc.get_traced_memory()[1], pyarrow.default_memory_pool().max_memory())

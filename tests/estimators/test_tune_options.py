@@ -19,6 +19,7 @@ from sklearn.model_selection import (
 from bagwise import (
     Bags,
     BayesianLinearRegressor,
+    KernelEmbedding,
     MeanEmbeddingRidge,
     ShrinkageClassifier,
     scorers,
@@ -36,8 +37,8 @@ Y = 10 * LEVEL
 CLASSES = np.where(LEVEL > 1.5, "high", "low")
 HOSPITALS = np.array(list("abcdef"))[np.arange(N) % 6]
 WEIGHTS = RNG.uniform(0.2, 3, N)
-GRID = {"n_landmarks": [3, 6], "bandwidth_scale": [1.0], "weight_var": [1.0, 100.0]}
-MODEL = BayesianLinearRegressor()
+GRID = {"embedding__n_landmarks": [3, 6], "weight_var": [1.0, 100.0]}
+MODEL = BayesianLinearRegressor(KernelEmbedding(bandwidth=1.0))
 
 
 def quiet(model=MODEL, X=BAGS, y=Y, **options):
@@ -90,7 +91,7 @@ def test_a_number_of_folds_of_groups():
     found = quiet(cv=3, groups=pd.Series(HOSPITALS, index=IDS)[::-1])
     splits = list(GroupKFold(3).split(Y, Y, HOSPITALS))
     assert_allclose(found.score, by_hand(MODEL, found.params, splits, Y, negative_log), rtol=1e-9)
-    model, grid = ShrinkageClassifier(), {"n_landmarks": [4], "bandwidth_scale": [1.0]}
+    model, grid = ShrinkageClassifier(), {"n_landmarks": [4], "bandwidth": [1.0]}
     found = quiet(model, y=CLASSES, cv=2, groups=HOSPITALS, grid=grid)
     splits = list(StratifiedGroupKFold(2).split(CLASSES, CLASSES, HOSPITALS))
     expected = by_hand(model, found.params, splits, CLASSES, negative_log)
@@ -101,7 +102,7 @@ def test_a_number_of_folds_of_groups():
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "alone"])
 def test_sample_weights_in_fits_and_scores(metric, shared):
     model = MODEL if shared else MeanEmbeddingRidge()
-    grid = GRID if shared else {"penalty": [1e-3, 1.0], "bandwidth_scale": [1.0]}
+    grid = GRID if shared else {"penalty": [1e-3, 1.0], "bandwidth": [1.0]}
     score = negative_log if metric == "nll" else lambda p, y: (p.mean - y) ** 2
     options = {"metric": metric, "cv": KFold(3), "grid": grid}
     found = quiet(model, sample_weight=pd.Series(WEIGHTS, index=IDS)[::-1], **options)
@@ -138,16 +139,16 @@ def test_processes_find_the_same():
     held_out = {"validation": (BAGS[20:], Y[20:]), "X": BAGS[:20], "y": Y[:20]}
     assert quiet(n_jobs=2, **held_out).table == quiet(**held_out).table
     fails(
-        lambda: quiet(n_jobs=2, grid={"bandwidth_scale": [-1.0]}),
-        "bandwidth_scale is -1.0; expected a finite number > 0",
+        lambda: quiet(n_jobs=2, grid={"bandwidth": [-1.0]}),
+        "bandwidth is -1.0; expected a finite number > 0",
     )
 
 
 def test_a_cache_leaves_its_features_behind_when_it_travels():
     cache = FeatureCache()
     quiet(cache=cache)
-    assert cache._embeddings
-    assert not pickle.loads(pickle.dumps(cache))._embeddings
+    assert cache._pooled
+    assert not pickle.loads(pickle.dumps(cache))._pooled
 
 
 @pytest.mark.parametrize(

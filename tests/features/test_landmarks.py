@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.spatial.distance import cdist
 
 import dense_oracle
+from bagwise import FourierEmbedding, KernelEmbedding
 from bagwise.bags.bags import Bags
 from bagwise.estimators.regressors import RBFNetworkRegressor, ShrinkageRegressor
 from bagwise.exceptions import BagwiseError, InvalidBagsError
@@ -159,14 +160,14 @@ def test_a_fitted_model_shows_its_landmarks_in_the_units_of_the_points():
     bags, y = dense_oracle.scale_bags()
     u = 100.0 + 50.0 * points(9, 4)
     bags = [100.0 + 50.0 * bag for bag in bags]
-    model = RBFNetworkRegressor(landmarks=u).fit(bags, y)
+    model = RBFNetworkRegressor(KernelEmbedding(landmarks=u)).fit(bags, y)
     assert_allclose(model.landmarks_, u, rtol=1e-12)
 
 
 def test_given_landmarks_are_those_that_would_be_chosen():
     bags, y = dense_oracle.scale_bags()
-    chosen = RBFNetworkRegressor(n_landmarks=6).fit(bags, y)
-    given = RBFNetworkRegressor(landmarks=chosen.landmarks_).fit(bags, y)
+    chosen = RBFNetworkRegressor(KernelEmbedding(6)).fit(bags, y)
+    given = RBFNetworkRegressor(KernelEmbedding(landmarks=chosen.landmarks_)).fit(bags, y)
     assert_allclose(given.predict(bags), chosen.predict(bags), rtol=1e-7)
 
 
@@ -198,7 +199,7 @@ def test_units_of_a_column_do_not_matter_if_and_only_if_standardized(make):
     large = [bag * units for bag in bags]
 
     def predictions(points_of, standardize):
-        model = make(n_landmarks=6, bandwidth_scale=1.0, standardize=standardize)
+        model = make(KernelEmbedding(6, bandwidth=1.0, standardize=standardize))
         return model.fit(points_of, y).predict(points_of)
 
     assert_allclose(predictions(large, True), predictions(bags, True), rtol=1e-9)
@@ -210,7 +211,7 @@ def test_a_column_in_large_units_drowns_the_others_only_without_standardize():
     noise = rng(5)
     drowned = [np.column_stack([bag, 1e4 * noise.normal(size=len(bag))]) for bag in bags]
     errors = {
-        standardize: RBFNetworkRegressor(n_landmarks=20, standardize=standardize)
+        standardize: RBFNetworkRegressor(KernelEmbedding(20, standardize=standardize))
         .fit(drowned[:30], y[:30])
         .score(drowned[30:], y[30:])
         for standardize in (True, False)
@@ -221,7 +222,7 @@ def test_a_column_in_large_units_drowns_the_others_only_without_standardize():
 def test_a_constant_column_changes_nothing():
     bags, y = dense_oracle.scale_bags()
     wider = [np.column_stack([bag, np.full(len(bag), 7.1)]) for bag in bags]
-    models = [RBFNetworkRegressor(n_landmarks=6).fit(b, y) for b in (bags, wider)]
+    models = [RBFNetworkRegressor(KernelEmbedding(6)).fit(b, y) for b in (bags, wider)]
     assert_allclose(models[1].predict(wider), models[0].predict(bags), rtol=1e-6)
 
 
@@ -239,9 +240,9 @@ def test_all_columns_constant_is_an_error():
         ({"n_landmarks": 0}, "n_landmarks is 0; expected a whole number of at least 1"),
         ({"n_landmarks": 2.5}, "n_landmarks is 2.5"),
         ({"n_landmarks": True}, "n_landmarks is True"),
-        ({"landmarks": "grid"}, 'landmarks is \'grid\'; expected "kmeans", "random", "fourier"'),
-        ({"bandwidth_scale": "median"}, "bandwidth_scale is 'median'; expected \"auto\" or"),
-        ({"bandwidth_scale": 0.0}, "bandwidth_scale is 0.0; expected a finite number > 0"),
+        ({"landmarks": "grid"}, 'landmarks is \'grid\'; expected "kmeans", "random" or an array'),
+        ({"bandwidth": "median"}, "bandwidth is 'median'; expected a number > 0 or 'auto'"),
+        ({"bandwidth": 0.0}, "bandwidth is 0.0; expected a finite number > 0"),
         ({"standardize": "yes"}, "standardize is 'yes'; expected True or False"),
         ({"n_landmarks": 10_000}, "distinct points for 10000 landmarks"),
     ],
@@ -250,13 +251,13 @@ def test_all_columns_constant_is_an_error():
 def test_wrong_parameters_are_named(options, message):
     bags, y = dense_oracle.scale_bags()
     with pytest.raises(BagwiseError, match=message):
-        RBFNetworkRegressor().set_params(**options).fit(bags, y)
+        RBFNetworkRegressor(KernelEmbedding().set_params(**options)).fit(bags, y)
 
 
 def test_auto_keeps_the_bandwidth_with_the_least_loss():
     bags, y = dense_oracle.scale_bags(n_bags=30)
-    chosen = RBFNetworkRegressor(n_landmarks=10).fit(bags, y)
-    each = [RBFNetworkRegressor(n_landmarks=10, bandwidth_scale=s) for s in (0.5, 1.0, 2.0, 4.0)]
+    chosen = RBFNetworkRegressor(KernelEmbedding(10)).fit(bags, y)
+    each = [RBFNetworkRegressor(KernelEmbedding(10, bandwidth=s)) for s in (0.5, 1.0, 2.0, 4.0)]
     best = min((model.fit(bags, y) for model in each), key=lambda model: model.head_.loss)
     assert chosen.bandwidth_ == best.bandwidth_
     assert_allclose(chosen.predict(bags), best.predict(bags), rtol=1e-12)
@@ -264,13 +265,13 @@ def test_auto_keeps_the_bandwidth_with_the_least_loss():
 
 def test_a_kernels_own_bandwidth_is_kept():
     bags, y = dense_oracle.scale_bags()
-    assert RBFNetworkRegressor(kernel=RBF(0.9), n_landmarks=5).fit(bags, y).bandwidth_ == 0.9
+    assert RBFNetworkRegressor(KernelEmbedding(5, kernel=RBF(0.9))).fit(bags, y).bandwidth_ == 0.9
 
 
 def test_fourier_features_take_the_place_of_landmarks():
     bags, y = dense_oracle.scale_bags(n_bags=60, sizes=(30, 60))
-    model = RBFNetworkRegressor(landmarks="fourier", n_landmarks=41).fit(bags[:40], y[:40])
+    model = RBFNetworkRegressor(FourierEmbedding(41)).fit(bags[:40], y[:40])
     assert model.features_.n_outputs == 42 and not hasattr(model, "landmarks_")
     assert model.score(bags[40:], y[40:]) > 0.5
-    again = RBFNetworkRegressor(landmarks="fourier", n_landmarks=41).fit(bags[:40], y[:40])
+    again = RBFNetworkRegressor(FourierEmbedding(41)).fit(bags[:40], y[:40])
     assert np.array_equal(again.predict(bags), model.predict(bags))

@@ -16,10 +16,10 @@ RAW_NOTE = re.compile(r"encountered in|Warning\b|divide by zero|overflow|invalid
 CODES = (0, 1, 2)  # done, refused with a sentence, a wrong line
 
 SETTINGS = [
-    "n_landmarks=5", "bandwidth_scale=1.0", "standardize=False", "kernel=linear", "penalty=1e-3",
+    "n_landmarks=5", "bandwidth=1.0", "standardize=False", "kernel=linear", "penalty=1e-3",
     "weight_var=1.0", "n_landmarks=0", "n_landmarks=1e9", "kernel=None", "kernel=gauss", "=", "x",
     "random_state=1", "inference=laplace", "draws=-1", "kernel=[1,2", "penalty=nan", "n_landmarks=",
-    "landmarks=[[1.0]]", "bandwidth_scale=" + "9" * 400, "__class__=1", "kernel=lambda: 1",
+    "landmarks=[[1.0]]", "bandwidth=" + "9" * 400, "__class__=1", "kernel=lambda: 1",
 ]  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def command(trial):
 
 
 MODELS = [
-    ["--set", "bandwidth_scale=1.0"], [], ["--model", "blr"], ["--model", "rbf"],
+    ["--set", "bandwidth=1.0"], [], ["--model", "blr"], ["--model", "rbf"],
     ["--model", "kernel-ridge"], ["--model", "freq-shrinkage"],
     ["--model", "bdr", "--set", "inference=laplace"],
 ]  # fmt: skip

@@ -24,12 +24,14 @@ PARAMETERS = {
          RBF(np.inf), lambda: RBF("a"), Additive(base=Linear(), bandwidth=2.0)],
     ),
     "landmarks": (
-        ["kmeans", "random", "fourier"],
+        ["kmeans", "random"],
         ["all", "", None, 3, [[0.0]], np.zeros((2, 2)), np.full((3, 1), np.nan), [], [["a"]],
          np.full((3, 1), 1e308), np.ones(3)],
     ),
     "n_landmarks": ([1, 2, 5, 10, 30], [0, -1, 2.5, "10", True, 100_000, np.nan, 10**400]),
-    "bandwidth_scale": (["auto", 0.1, 1.0, 2, np.float32(4.0), 100.0], [1e-12, 1e12, *NUMBERS]),
+    "n_features": ([1, 2, 5, 10, 30], [0, -1, 2.5, "10", True, np.nan]),
+    "exact": ([True, False], ["yes", None, 1]),
+    "bandwidth": (["auto", 0.1, 1.0, 2, np.float32(4.0), 100.0], [1e-12, 1e12, *NUMBERS]),
     "standardize": ([True, False], ["yes", None, 2, np.True_]),
     "penalty": (["loo", 1e-3, 1.0], [1e-12, 1e12, "validation", "cv", *NUMBERS]),
     "weight_var": (["evidence", 1.0, 100.0], [1e-12, 1e12, "loo", *NUMBERS]),
@@ -47,15 +49,16 @@ PARAMETERS = {
 def estimator(trial, names):
     """Draw an estimator, most of whose parameters are as they are by default."""
     cls = getattr(bagwise, trial.draw("model", names))
-    model = cls()
-    known = model.get_params(deep=False)
+    model = cls(bagwise.FourierEmbedding()) if trial.chance(0.1) else cls()
+    known = model.get_params()
     settings = {}
     if "inference" in known:
         settings["inference"] = trial.draw("inference", ["map", "laplace"], ["mcmc", None, 1], 0.03)
         if trial.chance(0.015):
             settings["inference"] = NUTS(chains=1, draws=20, warmup=20, progress=False)
     for name, (good, odd) in PARAMETERS.items():
-        if name in known and trial.chance(0.25):
-            value = trial.draw(name, good, odd, 0.15)
-            settings[name] = value() if isinstance(value, FunctionType) else value
+        for full in {name, f"embedding__{name}"} & known.keys():
+            if trial.chance(0.25):
+                value = trial.draw(full, good, odd, 0.15)
+                settings[full] = value() if isinstance(value, FunctionType) else value
     return model.set_params(**settings)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from bagwise import Bags, BayesianLinearRegressor, ShrinkageRegressor
+from bagwise import Bags, BayesianLinearRegressor, KernelEmbedding, ShrinkageRegressor
 from fuzz.trial import Found, Refused
 
 
@@ -158,7 +158,7 @@ def fit_table(trial, made):
     if y is None or not trial.chance(0.4):
         return
     model = trial.draw("model", [BayesianLinearRegressor, ShrinkageRegressor])
-    model = model(n_landmarks=None, bandwidth_scale=1.0, weight_var=1.0)
+    model = model(KernelEmbedding(bandwidth=1.0), weight_var=1.0)
     trial.call("fit", model.fit, bags, y)
     trial.counts["fitted"] += 1
     predicted(trial, "train", model, bags, y, False, np.ones(bags.n_bags, dtype=bool))

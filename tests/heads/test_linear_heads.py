@@ -37,7 +37,7 @@ def dense_shrunk_means(model, bags, eta, floor=0.01):
 
 def test_frequentist_shrinkage_is_ridge_on_the_dense_posterior_means():
     bags, y = dense_oracle.scale_bags()
-    model = FrequentistShrinkageRegressor(penalty=0.2, prior_scale=0.05, **FIXED).fit(bags, y)
+    model = FrequentistShrinkageRegressor(FIXED, penalty=0.2, prior_scale=0.05).fit(bags, y)
     M = dense_shrunk_means(model, bags, 0.05)
     theirs = Ridge(alpha=0.2).fit(M, standardised(y))
     assert_allclose(model.predict(bags), y.mean() + y.std() * theirs.predict(M), rtol=1e-7)
@@ -46,16 +46,16 @@ def test_frequentist_shrinkage_is_ridge_on_the_dense_posterior_means():
 
 def test_frequentist_shrinkage_chooses_the_least_leave_one_out_error():
     bags, y = dense_oracle.scale_bags(n_bags=40)
-    model = FrequentistShrinkageRegressor(**FIXED).fit(bags, y)
+    model = FrequentistShrinkageRegressor(FIXED).fit(bags, y)
     grid = model.prior_scale_ * np.logspace(-3, 3, 7)
-    each = [FrequentistShrinkageRegressor(prior_scale=eta, **FIXED).fit(bags, y) for eta in grid]
+    each = [FrequentistShrinkageRegressor(FIXED, prior_scale=eta).fit(bags, y) for eta in grid]
     assert model.head_.loss <= min(fit.head_.loss for fit in each) * (1 + 1e-9)
 
 
 def test_frequentist_shrinkage_with_an_endless_prior_scale_is_the_network():
     bags, y = dense_oracle.scale_bags()
-    shrunk = FrequentistShrinkageRegressor(penalty=0.2, prior_scale=1e12, **FIXED).fit(bags, y)
-    network = RBFNetworkRegressor(penalty=0.2, **FIXED).fit(bags, y)
+    shrunk = FrequentistShrinkageRegressor(FIXED, penalty=0.2, prior_scale=1e12).fit(bags, y)
+    network = RBFNetworkRegressor(FIXED, penalty=0.2).fit(bags, y)
     assert_allclose(shrunk.predict(bags), network.predict(bags), rtol=1e-6)
 
 
@@ -65,8 +65,8 @@ def test_frequentist_shrinkage_with_an_endless_prior_scale_is_the_network():
 @pytest.mark.parametrize("make", [RBFNetworkRegressor, BayesianLinearRegressor])
 def test_predictions_follow_the_units_of_the_labels(make):
     bags, y = dense_oracle.scale_bags()
-    plain = make(**FIXED).fit(bags, y).predict_dist(bags)
-    moved = make(**FIXED).fit(bags, 1e6 - 1000.0 * y).predict_dist(bags)
+    plain = make(FIXED).fit(bags, y).predict_dist(bags)
+    moved = make(FIXED).fit(bags, 1e6 - 1000.0 * y).predict_dist(bags)
     assert_allclose(moved.mean, 1e6 - 1000.0 * plain.mean, rtol=1e-9)
     assert_allclose(moved.std, 1000.0 * plain.std, rtol=1e-5)
 
@@ -82,7 +82,7 @@ def test_predictions_follow_the_units_of_the_labels(make):
 )
 def test_constant_labels_are_predicted(make):
     bags, _ = dense_oracle.scale_bags()
-    found = make(**FIXED).fit(bags, np.full(24, 7.3)).predict_dist(bags)
+    found = make(FIXED).fit(bags, np.full(24, 7.3)).predict_dist(bags)
     assert_allclose(found.mean, 7.3, rtol=1e-6)
     assert np.isfinite(found.log_prob(np.full(24, 7.3))).all()
 
@@ -91,7 +91,7 @@ def test_weights_are_relative_to_the_average_bag():
     bags, y = dense_oracle.scale_bags()
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 24)
     found = [
-        RBFNetworkRegressor(penalty=0.2, **FIXED).fit(bags, y, sample_weight=w).predict(bags)
+        RBFNetworkRegressor(FIXED, penalty=0.2).fit(bags, y, sample_weight=w).predict(bags)
         for w in (weights, 1000.0 * weights)
     ]
     assert_allclose(found[0], found[1], rtol=1e-9)
@@ -111,7 +111,7 @@ def test_weights_are_relative_to_the_average_bag():
 def test_wrong_sample_weights_are_named(weights, message):
     bags, y = dense_oracle.scale_bags()
     with pytest.raises(InvalidLabelsError, match=message):
-        RBFNetworkRegressor(**FIXED).fit(bags, y, sample_weight=weights)
+        RBFNetworkRegressor(FIXED).fit(bags, y, sample_weight=weights)
 
 
 def test_one_bag_is_too_few():

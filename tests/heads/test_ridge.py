@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
 
 import dense_oracle
+from bagwise import KernelEmbedding
 from bagwise.bags.bags import Bags
 from bagwise.estimators.mean_embedding import MeanEmbeddingRidge
 from bagwise.estimators.regressors import (
@@ -21,7 +22,7 @@ from bagwise.inference.ridge import RidgeProblem
 from dense_oracle import (
     weighted_ridge,
 )
-from linear_data import FIXED, Data, latent, network_features, points, standardised
+from linear_data import FIXED, Data, U, latent, network_features, points, standardised
 
 # ---------------------------------------------------------------- ridge
 
@@ -105,7 +106,9 @@ def test_bags_of_weight_zero_are_as_good_as_absent_from_a_ridge_problem():
 @pytest.mark.parametrize("standardize", [True, False])
 def test_network_is_ridge_on_the_mean_embedding(standardize):
     bags, y = dense_oracle.scale_bags()
-    model = RBFNetworkRegressor(penalty=0.2, standardize=standardize, **FIXED).fit(bags, y)
+    model = RBFNetworkRegressor(
+        KernelEmbedding(landmarks=U, bandwidth=1.0, standardize=standardize), penalty=0.2
+    ).fit(bags, y)
     X = network_features(model, bags)[0]
     theirs = Ridge(alpha=0.2).fit(X, standardised(y))
     assert_allclose(model.predict(bags), y.mean() + y.std() * theirs.predict(X), rtol=1e-8)
@@ -114,7 +117,7 @@ def test_network_is_ridge_on_the_mean_embedding(standardize):
 
 def test_network_deviation_is_the_leave_one_out_error():
     bags, y = dense_oracle.scale_bags()
-    model = RBFNetworkRegressor(penalty=0.2, **FIXED).fit(bags, y)
+    model = RBFNetworkRegressor(FIXED, penalty=0.2).fit(bags, y)
     X, labels = network_features(model, bags)[0], standardised(y)
     errors = []
     for i in range(len(y)):
@@ -127,9 +130,9 @@ def test_network_deviation_is_the_leave_one_out_error():
 
 def test_penalty_by_validation_is_one_of_the_grid_and_near_that_by_leave_one_out():
     bags, y = dense_oracle.scale_bags(n_bags=60, sizes=(30,))
-    held_out = RBFNetworkRegressor(penalty="validation", **FIXED).fit(bags, y)
-    loo = RBFNetworkRegressor(penalty="loo", **FIXED).fit(bags, y)
-    again = RBFNetworkRegressor(penalty=held_out.penalty_, **FIXED).fit(bags, y)
+    held_out = RBFNetworkRegressor(FIXED, penalty="validation").fit(bags, y)
+    loo = RBFNetworkRegressor(FIXED, penalty="loo").fit(bags, y)
+    again = RBFNetworkRegressor(FIXED, penalty=held_out.penalty_).fit(bags, y)
     assert np.array_equal(again.predict(bags), held_out.predict(bags))
     assert np.abs(np.log10(held_out.penalty_ / loo.penalty_)) < 4
     assert_allclose(held_out.predict(bags), loo.predict(bags), atol=0.2)
@@ -138,12 +141,13 @@ def test_penalty_by_validation_is_one_of_the_grid_and_near_that_by_leave_one_out
 @pytest.mark.parametrize("make", [RBFNetworkRegressor, MeanEmbeddingRidge])
 def test_a_weight_of_two_counts_a_bag_twice(make):
     bags, y = dense_oracle.scale_bags()
-    options = {"kernel": RBF(1.1)} | (FIXED if make is RBFNetworkRegressor else {})
+    landmarks = {"landmarks": U} if make is RBFNetworkRegressor else {}
+    embedding = KernelEmbedding(kernel=RBF(1.1), standardize=False, **landmarks)
     # Weights are relative to the average bag: 5 of 24 with weight 2 have the mean 29/24.
-    weighted = make(penalty=0.3 * 24 / 29, standardize=False, **options)
+    weighted = make(embedding, penalty=0.3 * 24 / 29)
     weighted.fit(bags, y, sample_weight=np.r_[np.full(5, 2.0), np.ones(19)])
     copies, y_copies = bags + bags[:5], np.r_[y, y[:5]]
-    counted = make(penalty=0.3, standardize=False, **options).fit(copies, y_copies)
+    counted = make(embedding, penalty=0.3).fit(copies, y_copies)
     # Copies move the point on which features are centred, but no distance, and not the bandwidth.
     assert_allclose(weighted.predict(bags), counted.predict(bags), rtol=1e-8)
 
@@ -151,10 +155,10 @@ def test_a_weight_of_two_counts_a_bag_twice(make):
 @pytest.mark.parametrize(
     "model",
     [
-        RBFNetworkRegressor(**FIXED),
-        BayesianLinearRegressor(**FIXED),
-        FrequentistShrinkageRegressor(**FIXED),
-        ShrinkageRegressor(**FIXED),
+        RBFNetworkRegressor(FIXED),
+        BayesianLinearRegressor(FIXED),
+        FrequentistShrinkageRegressor(FIXED),
+        ShrinkageRegressor(FIXED),
         MeanEmbeddingRidge(),
     ],
     ids=lambda model: type(model).__name__,
@@ -184,9 +188,9 @@ def test_a_head_with_bags_of_weight_zero_is_the_head_without_them(make):
 @pytest.mark.parametrize(
     "model",
     [
-        RBFNetworkRegressor(**FIXED),
-        BayesianLinearRegressor(**FIXED),
-        ShrinkageRegressor(**FIXED),
+        RBFNetworkRegressor(FIXED),
+        BayesianLinearRegressor(FIXED),
+        ShrinkageRegressor(FIXED),
         MeanEmbeddingRidge(),
     ],
     ids=lambda model: type(model).__name__,

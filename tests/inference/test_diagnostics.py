@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bagwise import BagwiseError, BagwiseWarning, BDRRegressor
+from bagwise import BagwiseError, BagwiseWarning, BDRRegressor, KernelEmbedding
 from bagwise.inference import NUTS, Priors
 from bagwise.inference.diagnostics import (
     Diagnostics,
@@ -140,7 +140,7 @@ PROBLEMS = {
     "deep": (
         {"n_deep": 101},
         "101 of 2000 trajectories were cut at 1024 steps, which is slow: take fewer landmarks or "
-        "a smaller bandwidth_scale",
+        "a smaller bandwidth",
     ),
 }
 
@@ -212,14 +212,14 @@ def test_the_worst_entry_of_a_parameter_counts():
 
 # ---- of a fitted model --------------------------------------------------------------------------
 
-SMALL = {"n_landmarks": 4, "bandwidth_scale": 1.0}
+SMALL = KernelEmbedding(4, bandwidth=1.0)
 
 
 def fit(inference):
     rng = np.random.default_rng(0)
     y = rng.uniform(1, 2, 30)
     bags = [rng.normal(0, s, (n, 1)) for s, n in zip(y, [5, 30] * 15, strict=True)]
-    return BDRRegressor(**SMALL, inference=inference, priors=Priors(noise=0.5)).fit(bags, y)
+    return BDRRegressor(SMALL, inference=inference, priors=Priors(noise=0.5)).fit(bags, y)
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,7 @@ def test_units_of_covariates_do_not_matter():
     found = []
     for units in (1.0, [1e5, 1e-5]):
         given = Bags.from_list(bags, covariates=C * units + 7.0)
-        found.append(BayesianLinearRegressor(**FIXED).fit(given, y).predict_dist(given))
+        found.append(BayesianLinearRegressor(FIXED).fit(given, y).predict_dist(given))
     assert_allclose(found[0].mean, found[1].mean, rtol=1e-6)
     assert_allclose(found[0].std, found[1].std, rtol=1e-5)
 
@@ -75,4 +75,4 @@ def test_as_many_covariates_as_bags_are_refused(n_covariates):
     bags, y = dense_oracle.scale_bags(n_bags=10)
     C = np.random.default_rng(0).normal(size=(10, n_covariates))
     with pytest.raises(InvalidBagsError, match=f"there are {n_covariates} covariates for 10 bags"):
-        RBFNetworkRegressor(**FIXED).fit(Bags.from_list(bags, covariates=C), y)
+        RBFNetworkRegressor(FIXED).fit(Bags.from_list(bags, covariates=C), y)

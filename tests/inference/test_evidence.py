@@ -112,7 +112,7 @@ def test_bayesian_regression_is_close_to_scikit_learns_with_many_bags():
 
 def test_bayesian_regression_is_a_gaussian_process_with_a_vague_intercept():
     bags, y = dense_oracle.scale_bags()
-    model = BayesianLinearRegressor(weight_var=2.0, **FIXED).fit(bags, y)
+    model = BayesianLinearRegressor(FIXED, weight_var=2.0).fit(bags, y)
     X = network_features(model, bags)[0]
     noise = model.noise_var_ / y.var()
     kernel = ConstantKernel(2.0) * DotProduct(1e-5) + ConstantKernel(1e6) + WhiteKernel(noise)

@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 import bagwise
-from bagwise import BagwiseWarning, BDRRegressor
+from bagwise import BagwiseWarning, BDRRegressor, KernelEmbedding
 from bagwise.inference import NUTS, nuts
 
 RNG = np.random.default_rng(0)
 Y = RNG.uniform(1, 2, 40)
 BAGS = [RNG.normal(0, s, (n, 1)) for s, n in zip(Y, [3, 30] * 20, strict=True)]
-SMALL = {"n_landmarks": 5, "bandwidth_scale": 1.0}
+SMALL = KernelEmbedding(5, bandwidth=1.0)
 
 
 def model(**settings):
     settings = {"chains": 2, "draws": 1000, "warmup": 300, "progress": False} | settings
-    return BDRRegressor(inference=NUTS(**settings), **SMALL)
+    return BDRRegressor(SMALL, inference=NUTS(**settings))
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ rng = np.random.default_rng(0)
 y = rng.uniform(1, 2, 40)
 bags = [rng.normal(0, s, (n, 1)) for s, n in zip(y, [3, 30] * 20)]
 settings = NUTS(chains=2, draws=1_000_000, warmup=100)
-fitted = BDRRegressor(inference=settings, n_landmarks=5, bandwidth_scale=1.0).fit(bags, y)
+fitted = BDRRegressor(KernelEmbedding(5, bandwidth=1.0), inference=settings).fit(bags, y)
 print("kept", fitted.draws_["noise_sd"].shape[1], flush=True)
 """
 

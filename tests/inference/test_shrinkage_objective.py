@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 import dense_oracle
+from bagwise import KernelEmbedding
 from bagwise.bags.bags import Bags
 from bagwise.embedding.prior import ConvolvedPrior, FixedPrior
 from bagwise.embedding.sums import BagStats
@@ -278,10 +279,8 @@ def fitted(prior, other_z, covariates=True, weight_var=1.5):
     z = np.array([[0.1, 0.0], [-1.2, 1.1], [1.3, 0.9]]) if other_z else None
     weight = rng.uniform(0.5, 2.0, len(bags))
     model = ShrinkageRegressor(
+        KernelEmbedding(landmarks=u, function_landmarks=z, bandwidth=0.7),
         prior=prior,
-        landmarks=u,
-        function_landmarks=z,
-        bandwidth_scale=0.7,
         weight_var=weight_var,
         covariance_floor=FLOOR,
     ).fit(Bags.from_list(bags, covariates=C), y, sample_weight=weight)
@@ -365,11 +364,11 @@ def test_weight_variance_by_evidence_is_reported_and_refitted_exactly():
         ({"weight_var": "loo"}, "weight_var is 'loo'; expected a number > 0 or 'evidence'"),
         ({"weight_var": -1.0}, "weight_var is -1.0; expected a finite number > 0"),
         ({"covariance_floor": 0.0}, "covariance_floor is 0.0; expected a finite number > 0"),
-        ({"function_landmarks": [[1.0]]}, r"function_landmarks have shape \(1, 1\)"),
+        ({"embedding__function_landmarks": [[1.0]]}, r"function_landmarks have shape \(1, 1\)"),
     ],
     ids=str,
 )
 def test_wrong_parameters_are_named(options, message):
     bags, y = dense_oracle.scale_bags()
     with pytest.raises(BagwiseError, match=message):
-        ShrinkageRegressor(n_landmarks=4, bandwidth_scale=1.0).set_params(**options).fit(bags, y)
+        ShrinkageRegressor(KernelEmbedding(4, bandwidth=1.0)).set_params(**options).fit(bags, y)

@@ -52,7 +52,7 @@ FOUR = bags_of(4, ["dose", "a_name_that_is_much_too_long_to_be_read", "weight", 
 
 
 def explained(bags, bag=3):
-    return ShrinkageRegressor(**SMALL).fit(bags, LEVELS).explain(bags, bag=bag)
+    return ShrinkageRegressor(SMALL).fit(bags, LEVELS).explain(bags, bag=bag)
 
 
 @pytest.fixture(scope="module")
@@ -285,7 +285,7 @@ def test_the_map_of_classes_has_a_colour_and_a_shape_for_each():
 
 
 def test_bags_of_one_size_need_no_legend_of_sizes():
-    axes = embedding_map(RBFNetworkRegressor(**SMALL).fit(ONE, LEVELS), ONE)
+    axes = embedding_map(RBFNetworkRegressor(SMALL).fit(ONE, LEVELS), ONE)
     assert axes.get_legend() is None
 
 

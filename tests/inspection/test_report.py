@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
 
 import bagwise
-from bagwise import BagwiseError, report
+from bagwise import BagwiseError, KernelEmbedding, report
 from bagwise.inspection.report import influence
 from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.parts import VarianceParts
@@ -18,12 +18,12 @@ from report_pages import HOSTILE, Page, data_of, spread_bags
 
 
 def quick(name="shrinkage"):
-    options = {"n_landmarks": 8, "bandwidth_scale": 1.0}
+    options = KernelEmbedding(8, bandwidth=1.0)
     return {
-        "shrinkage": bagwise.ShrinkageRegressor(**options),
-        "BLR": bagwise.BayesianLinearRegressor(**options),
-        "classes": bagwise.ShrinkageClassifier(**options),
-        "logistic": bagwise.BayesianLogisticClassifier(**options),
+        "shrinkage": bagwise.ShrinkageRegressor(options),
+        "BLR": bagwise.BayesianLinearRegressor(options),
+        "classes": bagwise.ShrinkageClassifier(options),
+        "logistic": bagwise.BayesianLogisticClassifier(options),
     }[name]
 
 
@@ -64,7 +64,7 @@ def test_every_bag_is_predicted_by_a_model_that_has_not_seen_it(regression):
 
 def test_features_found_by_search_are_not_shared():
     bags, y = spread_bags(30)
-    model = bagwise.RBFNetworkRegressor(n_landmarks=5)
+    model = bagwise.RBFNetworkRegressor(bagwise.KernelEmbedding(5))
     made = report.make(bags, y, {"rbf": model}, folds=2, seed=3, progress=False)
     train, test = next(KFold(2, shuffle=True, random_state=3).split(y))
     expected = model.fit(bags[train], y[train]).predict(bags[test])
@@ -362,7 +362,7 @@ BAGS, Y = spread_bags(12)
 )
 def test_what_cannot_be_compared_is_refused(models, options, words):
     with pytest.raises(BagwiseError, match=words):
-        report.make(BAGS, Y, models, progress=False, **options)
+        report.make(options, BAGS, Y, models, progress=False)
 
 
 def test_too_few_bags_are_refused():

@@ -162,7 +162,9 @@ def test_pictures_take_all_their_colours_from_the_style_sheet(bags, classes):
     y = np.random.default_rng(0).normal(size=120)
     if classes:
         labels = np.where(y > 0, "100 $ & $x_$", "東京 \x0b<b>")
-        model = bagwise.ShrinkageClassifier(bandwidth_scale=1.0, n_landmarks=5).fit(bags, labels)
+        model = bagwise.ShrinkageClassifier(bagwise.KernelEmbedding(5, bandwidth=1.0)).fit(
+            bags, labels
+        )
         predictions = {name: model.predict_dist(bags) for name in "ab"}
         html = report.of_predictions(predictions, bags, labels).html
         assert ">100 $ &amp; $x_$</text>" in html
@@ -259,7 +261,7 @@ def test_weights_of_points_are_mentioned():
     rng = np.random.default_rng(0)
     points = [rng.normal(size=(4, 1)) for _ in range(20)]
     weighted = Bags.from_list(points, weights=[rng.uniform(1, 2, 4) for _ in range(20)])
-    model = bagwise.BayesianLinearRegressor(bandwidth_scale=1.0, n_landmarks=5)
+    model = bagwise.BayesianLinearRegressor(bagwise.KernelEmbedding(5, bandwidth=1.0))
     page = report.make(weighted, rng.normal(size=20), {"a": model}, folds=2, progress=False).html
     assert "Points have weights" in page
     np.testing.assert_allclose(data_of(page)["effective"], weighted.effective_sizes, rtol=1e-5)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bagwise import BagwiseError, cli
+from bagwise import BagwiseError, KernelEmbedding, cli
+from bagwise.estimators.embeddings import qualified
 from bagwise.estimators.regressors import BayesianLinearRegressor
 from bagwise.estimators.selection import FeatureCache
 from bagwise.predictions.metrics import coverage, mse, nll
@@ -30,7 +31,7 @@ setting_text = "percentage of bags with 5 points"
 show = 25
 [grid]
 n_landmarks = [5]
-bandwidth_scale = [1.0]
+bandwidth = [1.0]
 [methods."Optimal"]
 model = "optimal"
 [methods."BLR"]
@@ -64,7 +65,8 @@ def test_studies_have_the_papers_methods_and_settings(name):
     assert len(study.settings) == (11 if name == "gamma-varying" else 10)
     for method in study.methods.values():
         if method.model not in NOT_FITTED:
-            assert set(method.grid) <= set(estimator_of(method, {}).get_params())
+            estimator = estimator_of(method, {})
+            assert set(qualified(estimator, method.grid)) <= set(estimator.get_params())
             assert len(method.grid["n_landmarks"]) == 3
     assert Study.load(name, quick=True).settings == [study.show]
 
@@ -109,7 +111,7 @@ def test_a_cell_is_the_model_tuned_on_validation_and_scored_on_test_bags(finishe
     scores = {}
     for weight_var in ("evidence", 1.0):
         model = BayesianLinearRegressor(
-            n_landmarks=5, bandwidth_scale=1.0, weight_var=weight_var
+            KernelEmbedding(5, bandwidth=1.0), weight_var=weight_var
         ).fit(data.train.bags, data.train.labels)
         scores[weight_var] = nll(model.predict_dist(data.validation.bags), data.validation.labels)
         if weight_var == cell.params["weight_var"]:

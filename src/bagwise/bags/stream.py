@@ -62,7 +62,7 @@ class StreamedBags(StackedBags):
             found,
             "bags in memory, for whatever works on single points or some of the bags",
             "Read them with Bags.from_parquet; or keep to fit and predict of models with "
-            "landmarks, such as ShrinkageRegressor() or MeanEmbeddingRidge(n_landmarks=100).",
+            "landmarks, such as ShrinkageRegressor() or MeanEmbeddingRidge(exact=False).",
         )
 
     def __getattr__(self, name: str) -> Any:

@@ -84,7 +84,8 @@ def _tuned(unfitted: Any, data: TableData) -> Any:
     from bagwise.estimators.selection import tune
 
     found = tune(unfitted, data.bags, data.labels)
-    shown = ", ".join(f"{name} {value}" for name, value in found.params.items())
+    chosen = found.params.items()
+    shown = ", ".join(f"{name.removeprefix('embedding__')} {value}" for name, value in chosen)
     say(f"chosen by cross-validation: {shown} ({found.metric} {found.score:.4g})")
     return found.estimator
 

@@ -42,6 +42,12 @@ CLASSIFIERS = {
     ModelName.BLR: ("BayesianLogisticClassifier", {}),
 }
 
+EMBEDDINGS = {"kernel": "KernelEmbedding", "fourier": "FourierEmbedding"}
+
+# Parameters that --set does not take: the seed is --seed, and what an embedding returns on its own
+# does not concern a model.
+NOT_SET = ("random_state", "output")
+
 
 def estimator(name: ModelName, *, classes: bool, settings: Sequence[str], seed: int) -> Any:
     """Return the estimator of a name, with ``parameter=value`` settings, not yet fitted.
@@ -49,7 +55,7 @@ def estimator(name: ModelName, *, classes: bool, settings: Sequence[str], seed: 
     Examples
     --------
     >>> estimator(ModelName.SHRINKAGE, classes=False, settings=["n_landmarks=30"], seed=1)
-    ShrinkageRegressor(n_landmarks=30, random_state=1)
+    ShrinkageRegressor(embedding=KernelEmbedding(n_landmarks=30, random_state=1))
     """
     import bagwise
 
@@ -61,7 +67,9 @@ def estimator(name: ModelName, *, classes: bool, settings: Sequence[str], seed: 
             "Choose another --model; or, if the labels are numbers, add --task numbers.",
         )
     class_name, preset = table[name]
-    model = getattr(bagwise, class_name)(random_state=seed, **preset)
+    model = getattr(bagwise, class_name)(**preset).set_params(embedding__random_state=seed)
+    if "random_state" in model.get_params(deep=False):
+        model.set_params(random_state=seed)
     return _with_settings(model, dict(map(_setting, settings)))
 
 
@@ -79,8 +87,14 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def _with_settings(model: Any, settings: dict[str, Any]) -> Any:
-    """Set parameters of the model; those of the sampler (draws, chains …) go to NUTS."""
-    known = [name for name in model.get_params() if name != "random_state"]
+    """Set parameters of the model and its embedding; those of the sampler go to NUTS."""
+    from bagwise.estimators.embeddings import qualified  # brings scikit-learn
+
+    if "embedding" in settings:
+        model.set_params(embedding=_embedding(settings.pop("embedding"), model.embedding))
+    names = [name.removeprefix("embedding__") for name in model.get_params()]
+    known = [name for name in dict.fromkeys(names) if name not in NOT_SET]
+    settings = {name.removeprefix("embedding__"): value for name, value in settings.items()}
     sampler: dict[str, Any] = {}
     if "inference" in known:
         from bagwise.inference import NUTS
@@ -95,7 +109,7 @@ def _with_settings(model: Any, settings: dict[str, Any]) -> Any:
             f"one of {', '.join(known)}",
             "Check the spelling.",
         )
-    model.set_params(**settings)
+    model.set_params(**qualified(model, settings))
     if sampler:
         if model.inference != "nuts":
             raise BagwiseError.because(
@@ -105,6 +119,18 @@ def _with_settings(model: Any, settings: dict[str, Any]) -> Any:
             )
         model.set_params(inference=NUTS(**sampler))
     return model
+
+
+def _embedding(name: Any, default: Any) -> Any:
+    """Return the embedding of a name, with the bandwidth and the seed of another."""
+    import bagwise
+
+    if str(name) not in EMBEDDINGS:
+        raise BagwiseError.because(
+            f"--set has embedding={name}", " or ".join(EMBEDDINGS), "Check the spelling."
+        )
+    cls = getattr(bagwise, EMBEDDINGS[name])
+    return cls(bandwidth=default.bandwidth, random_state=default.random_state)
 
 
 def are_classes(labels: np.ndarray, task: str) -> bool:

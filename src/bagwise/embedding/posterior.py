@@ -28,6 +28,8 @@ from scipy.optimize import minimize_scalar
 if TYPE_CHECKING:
     from bagwise.embedding.model import EmbeddingModel
 
+# η is sought within e^±this of the one that halves a bag of median size.
+LOG_RANGE = 12.0
 
 # Points of a bag of which nothing is left to be known.
 ENDLESS = 1e200
@@ -160,6 +162,10 @@ class EmbeddingPosterior:
     def at_landmarks(self) -> Float64[np.ndarray, "n d"]:
         """Return the posterior means of the embeddings at the landmarks, for one η."""
         return self.model.prior_mean + self.mean @ self.model.landmark_map.T
+
+    def sd_at_landmarks(self) -> Float64[np.ndarray, "n d"]:
+        """Return the posterior standard deviations of the embeddings at the landmarks."""
+        return np.sqrt(self.var @ (self.model.landmark_map**2).T)[self.var_of]
 
     def at_size(self, n_points: float | Float64[np.ndarray, " n"]) -> EmbeddingPosterior:
         """Return what would be known with n points in each bag.

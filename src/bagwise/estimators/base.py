@@ -10,31 +10,22 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float64
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._utils.progress import Progress, wanted
 from bagwise._utils.threads import one_thread
 from bagwise.bags.bags import Bags, as_bags
-from bagwise.bags.checks import check_covariates_match, check_features_match, check_labels
+from bagwise.bags.checks import check_labels
 from bagwise.bags.grouping import show
 from bagwise.bags.per_bag import numbers_per_bag
 from bagwise.embedding.sums import BagStats, summarise, summarise_each
+from bagwise.estimators.columns import TakesBags
+from bagwise.estimators.embeddings import BagEmbedding, as_embedding, need_covariance
 from bagwise.estimators.explanation import Directions, Explanation, Witness, one_bag
 from bagwise.estimators.learnt import ShowsLearnt
-from bagwise.estimators.parameters import flag, generator, positive, wrong
-from bagwise.estimators.pointwise import tags_of_bags
-from bagwise.exceptions import BagwiseWarning
-from bagwise.features.kernels import Kernel, as_kernel
-from bagwise.features.landmarks import (
-    DEFAULT_LANDMARKS,
-    choose_landmarks,
-    given_landmarks,
-    median_bandwidth,
-    sample_points,
-)
-from bagwise.features.maps import Features, FourierFeatures, LandmarkFeatures
-from bagwise.features.scaling import Scaling
+from bagwise.exceptions import BagwiseError, BagwiseWarning
+from bagwise.features.maps import Features, LandmarkFeatures
 from bagwise.heads.base import Head
 from bagwise.heads.task import Task
 from bagwise.likelihoods.base import Likelihood
@@ -42,34 +33,22 @@ from bagwise.likelihoods.gaussian import Gaussian
 from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.latent import Query
 
-# Multiples of the median heuristic that bandwidth_scale="auto" chooses from.
-AUTO_SCALES = (0.5, 1.0, 2.0, 4.0)
-
 # Standard deviations of the labels beyond which a prediction is an extrapolation: some ten times
 # the range of labels spread evenly.
 FAR = 30.0
 
-# Parameters that decide the features; what differs only in others can share them.
-FEATURE_PARAMETERS = (
-    "kernel",
-    "landmarks",
-    "n_landmarks",
-    "function_landmarks",
-    "bandwidth_scale",
-    "standardize",
-    "random_state",
-)
+WITHOUT_COVARIANCE = "Use BayesianLinearRegressor or BayesianLogisticClassifier, which do not ask."
 
 
 @dataclass(frozen=True, eq=False)
-class Embedding:
-    """Features and what they say of the training bags."""
+class Pooled:
+    """Features, and what is left of the points of the training bags once they are pooled."""
 
     features: Features
     stats: BagStats
 
 
-class BagEstimator(ShowsLearnt, BaseEstimator):
+class BagEstimator(ShowsLearnt, TakesBags):
     """A scikit-learn estimator whose samples are bags.
 
     Subclasses say what the labels are, in ``make_task``, how a head is fitted to mean embeddings,
@@ -77,15 +56,11 @@ class BagEstimator(ShowsLearnt, BaseEstimator):
     """
 
     needs_covariance: ClassVar[bool] = False
+    takes_function_landmarks: ClassVar[bool] = False
     likelihood: ClassVar[Likelihood] = Gaussian()
     tuning_metric: ClassVar[str] = "nll"
 
-    kernel: Kernel | str
-    landmarks: Any
-    n_landmarks: int | None
-    bandwidth_scale: float | str
-    standardize: bool
-    random_state: Any
+    embedding: BagEmbedding
     head_: Any
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -98,121 +73,84 @@ class BagEstimator(ShowsLearnt, BaseEstimator):
         """
         bags = as_bags(X)
         task = self.make_task(bags, y, sample_weight)
+        self._check_embedding()
         self._check_parameters()
-        best: tuple[Embedding, Head] | None = None
-        with Progress("fitting", self._n_candidates(), wanted()) as bar:
-            for embedding in self.embeddings(bags):
-                head = self._fit_head_alone(embedding, task)
+        best: tuple[Pooled, Head] | None = None
+        with Progress("fitting", self.embedding.n_candidates, wanted()) as bar:
+            for pooled in self.pooled(bags):
+                head = self._fit_head_alone(pooled, task)
                 if best is None or head.loss < best[1].loss:
-                    best = embedding, head
+                    best = pooled, head
                 bar.advance()
         assert best is not None
         return self._keep(bags, task, best[0], self._finish_head(*best, task))
 
-    def fit_embedding(self, embedding: Embedding, bags: Bags, task: Task) -> Self:
+    def fit_pooled(self, pooled: Pooled, bags: Bags, task: Task) -> Self:
         """Fit to bags whose features are there already, as :func:`bagwise.tune` does."""
+        self._check_embedding()
         self._check_parameters()
-        head = self._fit_head_alone(embedding, task)
-        return self._keep(bags, task, embedding, self._finish_head(embedding, head, task))
+        head = self._fit_head_alone(pooled, task)
+        return self._keep(bags, task, pooled, self._finish_head(pooled, head, task))
 
     @abstractmethod
     def make_task(self, bags: Bags, y: Any, sample_weight: Any = None) -> Task:
         """Check the labels."""
 
+    def _check_embedding(self) -> None:
+        """Refuse an embedding of which a part would be left unused."""
+        z = getattr(as_embedding(self.embedding), "function_landmarks", None)
+        if z is not None and not self.takes_function_landmarks:
+            raise BagwiseError.because(
+                f"function_landmarks with a {type(self).__name__}, which has no use for them",
+                "None, except for ShrinkageRegressor and ShrinkageClassifier",
+                "Set it with KernelEmbedding(function_landmarks=None).",
+            )
+
     def _check_parameters(self) -> None:
         """Refuse parameters that would otherwise be looked at only after much work."""
 
-    def _fit_head_alone(self, embedding: Embedding, task: Task) -> Head:
+    def _fit_head_alone(self, pooled: Pooled, task: Task) -> Head:
         """Fit the head with one thread.
 
         Its many small products gain nothing from more, and NumPy's and SciPy's pools of threads
         would wait for each other: measured on two cores, five times slower.
         """
+        if self.needs_covariance:
+            need_covariance(pooled.stats, WITHOUT_COVARIANCE)
         with one_thread("blas"):
-            return self._fit_head(embedding, task)
+            return self._fit_head(pooled, task)
 
     @abstractmethod
-    def _fit_head(self, embedding: Embedding, task: Task) -> Head:
+    def _fit_head(self, pooled: Pooled, task: Task) -> Head:
         """Fit the head."""
 
-    def _finish_head(self, embedding: Embedding, head: Head, task: Task) -> Head:
+    def _finish_head(self, pooled: Pooled, head: Head, task: Task) -> Head:
         """Do to the best head what would take too long to do to every candidate."""
         return head
 
-    def _keep(self, bags: Bags, task: Task, embedding: Embedding, head: Head) -> Self:
+    def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: Head) -> Self:
         """Store what was learnt, under names that end in an underscore."""
         self._keep_columns(bags)
-        self.features_, self.head_ = embedding.features, head
+        self.features_, self.head_ = pooled.features, head
         self.effects_ = task.effects
         self.label_center_, self.label_scale_ = task.center, task.scale
         for name in ("landmarks_", "bandwidth_"):  # of an earlier fit
             self.__dict__.pop(name, None)
-        if isinstance(embedding.features, LandmarkFeatures):
-            scaling = embedding.features.scaling
-            self.landmarks_ = embedding.features.landmarks * scaling.scale + scaling.center
-            self.bandwidth_ = embedding.features.kernel.bandwidth
+        if isinstance(pooled.features, LandmarkFeatures):
+            scaling = pooled.features.scaling
+            self.landmarks_ = pooled.features.landmarks * scaling.scale + scaling.center
+            self.bandwidth_ = pooled.features.kernel.bandwidth
         return self
 
-    def _keep_columns(self, bags: Bags) -> None:
-        self.n_features_in_ = bags.n_features
-        self._feature_names = bags.feature_names
-        self._covariates = (bags.covariate_names, bags.n_covariates)
-        if bags.feature_names is not None:
-            self.feature_names_in_ = np.array(bags.feature_names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-
-    def embeddings(self, bags: Bags) -> Iterator[Embedding]:
+    def pooled(self, bags: Bags) -> Iterator[Pooled]:
         """Make features from the training bags; several, if the bandwidth is to be chosen."""
-        candidates = list(self.candidate_features(bags))
+        candidates = self.embedding.candidates(bags)
         stats = summarise_each(bags, candidates, covariance=self.needs_covariance)
-        yield from map(Embedding, candidates, stats)
-
-    def _n_candidates(self) -> int:
-        """Return how many sets of features are tried."""
-        kernel = as_kernel(self.kernel)
-        chosen = not kernel.has_bandwidth or kernel.bandwidth is not None
-        return 1 if chosen or self.has_shared_features() else len(AUTO_SCALES)
+        yield from map(Pooled, candidates, stats)
 
     def has_shared_features(self) -> bool:
         """Whether the parameters determine one set of features, which other models can share."""
-        return not isinstance(self.bandwidth_scale, str)
-
-    def candidate_features(self, bags: Bags) -> Iterator[Features]:
-        """Make the features: one set, or one for each bandwidth to be tried."""
-        rng = generator(self.random_state)
-        standardize = flag("standardize", self.standardize)
-        sample = sample_points(bags, rng)
-        scaling = Scaling.fit(bags, standardize=standardize, sample=sample)
-        points = scaling(sample)
-        kernel = as_kernel(self.kernel)
-        make = self._feature_maker(points, scaling, rng)
-        for bandwidth in bandwidths(kernel, points, self.bandwidth_scale):
-            yield make(kernel if bandwidth is None else kernel.with_bandwidth(bandwidth))
-
-    def _feature_maker(
-        self, points: Float64[np.ndarray, "m p"], scaling: Scaling, rng: np.random.Generator
-    ) -> Any:
-        """Return kernel ↦ Features, with landmarks that do not depend on the kernel."""
-        n = self.n_landmarks
-        if n is not None and (isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1):
-            raise wrong("n_landmarks", n, "a whole number of at least 1, or None")
-        how = self.landmarks
-        if isinstance(how, str) and how == "fourier":
-            seed = int(rng.integers(2**63))
-            m = -(-(DEFAULT_LANDMARKS if n is None else n) // 2)
-            return lambda kernel: FourierFeatures(
-                scaling, kernel.frequencies(points.shape[1], m, np.random.default_rng(seed))
-            )
-        if isinstance(how, str) and how not in ("kmeans", "random"):
-            raise wrong("landmarks", how, '"kmeans", "random", "fourier" or an array')
-        if isinstance(how, str):
-            u = choose_landmarks(points, how, n, rng)
-        else:
-            u = given_landmarks(how, scaling)
-        z = getattr(self, "function_landmarks", None)
-        z = None if z is None else given_landmarks(z, scaling, "function_landmarks")
-        return lambda kernel: LandmarkFeatures(kernel, scaling, u, z)
+        return as_embedding(self.embedding).n_candidates == 1
 
     def predict_dist(self, X: Any) -> Any:
         """Return the predictive distribution of the labels of bags X."""
@@ -252,15 +190,6 @@ class BagEstimator(ShowsLearnt, BaseEstimator):
         directions = Directions.of(self.features_, slope * (stats.mean[0] - response.center))
         function = Witness(self.features_, slope, float(slope @ response.center))
         return function, directions, response.level, response.gamma
-
-    def __sklearn_tags__(self) -> Any:
-        return tags_of_bags(super().__sklearn_tags__())
-
-    def _check_bags(self, X: Any) -> Bags:
-        bags = as_bags(X)
-        check_features_match(self._feature_names, self.n_features_in_, bags)
-        check_covariates_match(*self._covariates, bags)
-        return bags
 
     def predict_stats(self, stats: BagStats, bags: Bags) -> Any:
         """Predict bags whose statistics are there already."""
@@ -310,17 +239,3 @@ class BagRegressor(RegressorMixin, BagEstimator):
                 stacklevel=2,
             )
         return prediction
-
-
-def bandwidths(
-    kernel: Kernel, points: Float64[np.ndarray, "m p"], scale: float | str
-) -> list[float | None]:
-    """Return the bandwidths to try; [None] if the kernel has one already or needs none."""
-    if not kernel.has_bandwidth or kernel.bandwidth is not None:
-        return [None]
-    median = median_bandwidth(points, kernel)
-    if isinstance(scale, str):
-        if scale != "auto":
-            raise wrong("bandwidth_scale", scale, '"auto" or a number > 0')
-        return [scale * median for scale in AUTO_SCALES]
-    return [positive("bandwidth_scale", scale) * median]

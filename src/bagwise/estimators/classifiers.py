@@ -20,10 +20,10 @@ from bagwise.bags.bags import Bags, as_bags
 from bagwise.bags.per_bag import array_per_bag, numbers_per_bag
 from bagwise.embedding.model import point_model
 from bagwise.embedding.prior import FixedPrior
-from bagwise.estimators.base import BagEstimator, Embedding
+from bagwise.estimators.base import BagEstimator, Pooled
+from bagwise.estimators.embeddings import COVARIANCE_FLOOR, BagEmbedding, KernelEmbedding
 from bagwise.estimators.posterior_model import PosteriorModel
-from bagwise.estimators.shrinkage_model import COVARIANCE_FLOOR, ShrinkageModel
-from bagwise.features.kernels import Kernel
+from bagwise.estimators.shrinkage_model import ShrinkageModel
 from bagwise.heads.base import Head
 from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.heads.task import Task
@@ -46,10 +46,10 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         """Check the classes and their weights."""
         return Task.of_classes(bags, y, sample_weight, self.class_weight)
 
-    def _keep(self, bags: Bags, task: Task, embedding: Embedding, head: Head) -> Self:
+    def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: Head) -> Self:
         assert task.classes is not None
         self.classes_ = task.classes
-        return super()._keep(bags, task, embedding, head)
+        return super()._keep(bags, task, pooled, head)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the more probable class of each bag (n_bags,)."""
@@ -81,15 +81,17 @@ class BayesianLogisticClassifier(PosteriorModel, BagClassifier):
 
     Parameters
     ----------
+    embedding
+        As in :class:`RBFNetworkRegressor`.
     inference : "laplace", "nuts", "map" or NUTS
         As in :class:`BDRRegressor`.
     priors : bagwise.inference.Priors, optional
         Scales of the priors.
-    kernel, landmarks, n_landmarks, bandwidth_scale, standardize, random_state
-        As in :class:`RBFNetworkRegressor`; "auto" goes by the evidence.
     class_weight : None, "balanced" or dict
         Weight of the bags of each class, on top of sample_weight; "balanced" gives both classes the
         same sum.
+    random_state
+        As in :class:`BDRRegressor`.
 
     Examples
     --------
@@ -105,30 +107,22 @@ class BayesianLogisticClassifier(PosteriorModel, BagClassifier):
 
     def __init__(
         self,
+        embedding: BagEmbedding | None = None,
         *,
         inference: NUTS | str = "laplace",
         priors: Priors | None = None,
-        kernel: Kernel | str = "rbf",
-        landmarks: Any = "kmeans",
-        n_landmarks: int | None = None,
-        bandwidth_scale: float | str = "auto",
         class_weight: Any = None,
-        standardize: bool = True,
         random_state: Any = 0,
     ) -> None:
+        self.embedding = KernelEmbedding() if embedding is None else embedding
         self.inference = inference
         self.priors = priors
-        self.kernel = kernel
-        self.landmarks = landmarks
-        self.n_landmarks = n_landmarks
-        self.bandwidth_scale = bandwidth_scale
         self.class_weight = class_weight
-        self.standardize = standardize
         self.random_state = random_state
 
-    def _fit_head(self, embedding: Embedding, task: Task) -> Head:
-        prior = FixedPrior(point_model(embedding.stats.mean))
-        return ShrinkageHead.fit(prior, embedding.stats, task, None, self.likelihood)
+    def _fit_head(self, pooled: Pooled, task: Task) -> Head:
+        prior = FixedPrior(point_model(pooled.stats.mean))
+        return ShrinkageHead.fit(prior, pooled.stats, task, None, self.likelihood)
 
 
 class ShrinkageClassifier(ShrinkageModel, BagClassifier):
@@ -142,10 +136,10 @@ class ShrinkageClassifier(ShrinkageModel, BagClassifier):
 
     Parameters
     ----------
+    embedding
+        As in :class:`RBFNetworkRegressor`.
     prior, weight_var, covariance_floor
         As in :class:`ShrinkageRegressor`.
-    kernel, landmarks, n_landmarks, bandwidth_scale, standardize, random_state
-        As in :class:`RBFNetworkRegressor`; "auto" goes by the evidence.
     class_weight
         As in :class:`BayesianLogisticClassifier`.
 
@@ -164,28 +158,18 @@ class ShrinkageClassifier(ShrinkageModel, BagClassifier):
 
     def __init__(
         self,
+        embedding: BagEmbedding | None = None,
         *,
         prior: str = "kernel",
-        kernel: Kernel | str = "rbf",
-        landmarks: Any = "kmeans",
-        n_landmarks: int | None = None,
-        bandwidth_scale: float | str = "auto",
         weight_var: float | str = "evidence",
         covariance_floor: float = COVARIANCE_FLOOR,
         class_weight: Any = None,
-        standardize: bool = True,
-        random_state: Any = 0,
     ) -> None:
+        self.embedding = KernelEmbedding() if embedding is None else embedding
         self.prior = prior
-        self.kernel = kernel
-        self.landmarks = landmarks
-        self.n_landmarks = n_landmarks
-        self.bandwidth_scale = bandwidth_scale
         self.weight_var = weight_var
         self.covariance_floor = covariance_floor
         self.class_weight = class_weight
-        self.standardize = standardize
-        self.random_state = random_state
 
 
 class BDRClassifier(PosteriorModel, ShrinkageModel, BagClassifier):
@@ -198,12 +182,12 @@ class BDRClassifier(PosteriorModel, ShrinkageModel, BagClassifier):
 
     Parameters
     ----------
-    inference, priors
+    embedding
+        As in :class:`RBFNetworkRegressor`.
+    inference, priors, random_state
         As in :class:`BDRRegressor`.
     prior : "kernel" or "convolved"
         As in :class:`ShrinkageRegressor`; the length ℓ of the latter is taken at its mode.
-    kernel, landmarks, n_landmarks, bandwidth_scale, standardize, random_state
-        As in :class:`RBFNetworkRegressor`; "auto" goes by the evidence.
     class_weight
         As in :class:`BayesianLogisticClassifier`.
 
@@ -221,25 +205,17 @@ class BDRClassifier(PosteriorModel, ShrinkageModel, BagClassifier):
 
     def __init__(
         self,
+        embedding: BagEmbedding | None = None,
         *,
         inference: NUTS | str = "nuts",
         priors: Priors | None = None,
         prior: str = "kernel",
-        kernel: Kernel | str = "rbf",
-        landmarks: Any = "kmeans",
-        n_landmarks: int | None = None,
-        bandwidth_scale: float | str = "auto",
         class_weight: Any = None,
-        standardize: bool = True,
         random_state: Any = 0,
     ) -> None:
+        self.embedding = KernelEmbedding() if embedding is None else embedding
         self.inference = inference
         self.priors = priors
         self.prior = prior
-        self.kernel = kernel
-        self.landmarks = landmarks
-        self.n_landmarks = n_landmarks
-        self.bandwidth_scale = bandwidth_scale
         self.class_weight = class_weight
-        self.standardize = standardize
         self.random_state = random_state

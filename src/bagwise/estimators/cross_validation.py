@@ -61,7 +61,8 @@ def cross_val_predict_dist(
     >>> rng = np.random.default_rng(0)
     >>> y = rng.uniform(1, 2, 40)
     >>> bags = [rng.normal(0, scale, (30, 1)) for scale in y]
-    >>> model = BayesianLinearRegressor(bandwidth_scale=1.0)
+    >>> from bagwise.estimators.embeddings import KernelEmbedding
+    >>> model = BayesianLinearRegressor(KernelEmbedding(bandwidth=1.0))
     >>> prediction = cross_val_predict_dist(model, bags, y, cv=4)
     >>> prediction.interval(0.9).shape, prediction.fold[[0, -1]]
     ((40, 2), array([0, 3]))

@@ -15,13 +15,12 @@ from bagwise.embedding.gram import bag_gram, bag_norms
 from bagwise.embedding.model import ROUNDING, EmbeddingModel, point_model, whitening
 from bagwise.embedding.posterior import EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
-from bagwise.estimators.base import BagRegressor, Embedding, bandwidths
+from bagwise.estimators.base import BagRegressor, Pooled
+from bagwise.estimators.embeddings import BagEmbedding, KernelEmbedding
 from bagwise.estimators.explanation import Directions, Witness
-from bagwise.estimators.parameters import choice, flag, generator, number_or, positive
-from bagwise.features.kernels import Kernel, as_kernel
-from bagwise.features.landmarks import sample_points
+from bagwise.estimators.parameters import choice, flag, number_or, positive
+from bagwise.exceptions import BagwiseError
 from bagwise.features.maps import LandmarkFeatures
-from bagwise.features.scaling import Scaling
 from bagwise.heads.base import MIN_NOISE, Head, Response
 from bagwise.heads.task import Task
 from bagwise.inference.ridge import RidgeProblem
@@ -162,20 +161,19 @@ class MeanEmbeddingRidge(BagRegressor):
     ⟨μ̂_i, μ̂_j⟩ averages k(x, x') over all pairs of points of the two bags.
 
     By default the sums are exact, in time that grows with the square of the number of points. For
-    more than some 100,000, n_landmarks projects the embeddings on the span of so many landmarks
+    more than some 100,000, exact=False projects the embeddings on the span of the landmarks
     (Nyström's approximation), in time that grows with the points. Knows nothing of bag sizes; its
     predictive standard deviation is the leave-one-out error.
 
     Parameters
     ----------
-    kernel, standardize, random_state
-        As in :class:`RBFNetworkRegressor`.
+    embedding : KernelEmbedding or FourierEmbedding, optional
+        By default ``KernelEmbedding(bandwidth=1.0)``: "auto" would sum four times. Exact sums take
+        its kernel, bandwidth and scaling, and no landmarks.
+    exact : bool
+        Whether to sum over all pairs of points.
     second_level : "linear" or "gaussian"
         Kernel between mean embeddings.
-    bandwidth_scale : float
-        Multiple of the median heuristic for k.
-    n_landmarks : int, optional
-        Landmarks, chosen by k-means; None for exact sums.
     second_scale : float
         s, as a multiple of the root of the median of ‖μ̂_i − μ̂_j‖²/2.
     penalty : float or "loo"
@@ -196,47 +194,38 @@ class MeanEmbeddingRidge(BagRegressor):
     """
 
     tuning_metric: ClassVar[str] = "mse"
-    landmarks: Any = "kmeans"
 
     def __init__(
         self,
+        embedding: BagEmbedding | None = None,
         *,
-        kernel: Kernel | str = "rbf",
+        exact: bool = True,
         second_level: str = "linear",
-        bandwidth_scale: float = 1.0,
-        n_landmarks: int | None = None,
         second_scale: float = 1.0,
         penalty: float | str = "loo",
-        standardize: bool = True,
-        random_state: Any = 0,
     ) -> None:
-        self.kernel = kernel
+        self.embedding = KernelEmbedding(bandwidth=1.0) if embedding is None else embedding
+        self.exact = exact
         self.second_level = second_level
-        self.bandwidth_scale = bandwidth_scale
-        self.n_landmarks = n_landmarks
         self.second_scale = second_scale
         self.penalty = penalty
-        self.standardize = standardize
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to bags X and labels y (n_bags,); sample_weight as in the other regressors."""
-        if self.n_landmarks is not None:
+        if not self.exact:
             return super().fit(X, y, sample_weight)
         bags = as_bags(X)
         if isinstance(bags, BagStream):
             bags.refuse("exact sums need all points")  # now, and not after a pass over the file
         task = Task.of(bags, y, sample_weight)
+        self._check_embedding()
         self._check_parameters()
-        standardize = flag("standardize", self.standardize)
-        sample = sample_points(bags, generator(self.random_state))
-        scaling = Scaling.fit(bags, standardize=standardize, sample=sample)
-        kernel = as_kernel(self.kernel)
-        (bandwidth,) = bandwidths(kernel, scaling(sample), self.bandwidth_scale)
-        self.kernel_ = kernel if bandwidth is None else kernel.with_bandwidth(bandwidth)
-        self.scaling_, self.bags_ = scaling, bags
-        products = bag_gram(self.kernel_, self.scaling_, bags, bags)
-        self.head_ = SecondLevel.fit(products, task, self)
+        self.scaling_, _, kernels, _ = self.embedding.prepare(bags)
+        self.bags_ = bags
+        grams = (bag_gram(kernel, self.scaling_, bags, bags) for kernel in kernels)
+        heads = [SecondLevel.fit(gram, task, self) for gram in grams]
+        self.head_ = min(heads, key=lambda head: head.noise)
+        self.kernel_ = kernels[heads.index(self.head_)]
         self.effects_ = task.effects
         self.label_center_, self.label_scale_ = task.center, task.scale
         self._keep_columns(bags)
@@ -248,18 +237,36 @@ class MeanEmbeddingRidge(BagRegressor):
     def _check_parameters(self) -> None:
         choice("second_level", self.second_level, ("linear", "gaussian"))
         number_or("penalty", self.penalty, "loo")
-        positive("bandwidth_scale", self.bandwidth_scale)
         positive("second_scale", self.second_scale)
+        if flag("exact", self.exact):
+            self._check_exact()
 
-    def _fit_head(self, embedding: Embedding, task: Task) -> Head:
-        weight_map = whitening(embedding.features.weight_gram())
-        train = embedding.stats.mean @ weight_map
+    def _check_exact(self) -> None:
+        """Refuse landmarks or waves, which exact sums would leave unused."""
+        if not isinstance(self.embedding, KernelEmbedding):
+            raise BagwiseError.because(
+                "Fourier features with exact sums over all pairs of points",
+                "KernelEmbedding(...)",
+                "Give exact=False as well.",
+            )
+        for name in ("n_landmarks", "landmarks", "function_landmarks"):
+            value = getattr(self.embedding, name)
+            if value is not None and not isinstance(value, str):
+                raise BagwiseError.because(
+                    f"{name} with exact sums over all pairs of points, which take no landmarks",
+                    "one or the other",
+                    f"Give exact=False as well, or leave {name} out.",
+                )
+
+    def _fit_head(self, pooled: Pooled, task: Task) -> Head:
+        weight_map = whitening(pooled.features.weight_gram())
+        train = pooled.stats.mean @ weight_map
         second = SecondLevel.fit(train @ train.T, task, self)
-        return LandmarkRidgeHead(point_model(embedding.stats.mean), weight_map, train, second)
+        return LandmarkRidgeHead(point_model(pooled.stats.mean), weight_map, train, second)
 
     def has_shared_features(self) -> bool:
         """Whether features can be shared between candidates: if there are landmarks."""
-        return self.n_landmarks is not None
+        return not self.exact and super().has_shared_features()
 
     @property
     def penalty_(self) -> float:

@@ -18,6 +18,8 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from bagwise.bags.bags import Bags, as_bags
 from bagwise.bags.checks import check_features_match
+from bagwise.estimators.columns import tags_of_bags
+from bagwise.estimators.embeddings import BagEmbedding
 from bagwise.exceptions import BagwiseError
 
 
@@ -112,14 +114,6 @@ class BagPipeline(Pipeline):
         return tags_of_bags(super().__sklearn_tags__())
 
 
-def tags_of_bags(tags: Any) -> Any:
-    """Say of X that it is bags, and no table with a row per sample, so that nobody takes it so."""
-    tags.input_tags.two_d_array = False
-    tags.input_tags.three_d_array = True
-    tags.input_tags.dict = True
-    return tags
-
-
 def before_last(pipeline: Pipeline, X: Any) -> Any:
     """Return bags as they reach the last step of a fitted Pipeline."""
     for _, step in pipeline.steps[:-1]:
@@ -133,10 +127,12 @@ def make_pipeline(*steps: Any, memory: Any = None, verbose: bool = False) -> Bag
 
     Like ``sklearn.pipeline.make_pipeline``, with a :class:`PointwiseTransformer` around each
     transformer, unless its tags say that it takes no tables of numbers (``two_d_array`` is False).
+    What comes after an embedding gets its matrix, with a row per bag.
 
     Parameters
     ----------
-    *steps : transformers, and an estimator of bagwise at the end
+    *steps : transformers, and an estimator of bagwise at the end; or an embedding and then
+        whatever takes a matrix
     memory, verbose : as in ``sklearn.pipeline.make_pipeline``
 
     Examples
@@ -146,8 +142,10 @@ def make_pipeline(*steps: Any, memory: Any = None, verbose: bool = False) -> Bag
     >>> list(make_pipeline(StandardScaler(), ShrinkageRegressor()).named_steps)
     ['standardscaler', 'shrinkageregressor']
     """
-    named = sklearn_pipeline(*steps).steps
-    wrapped = [(name, _of_bags(step)) for name, step in named]
+    named, wrapped, are_bags = sklearn_pipeline(*steps).steps, [], True
+    for name, step in named:
+        wrapped.append((name, _of_bags(step) if are_bags else step))
+        are_bags = are_bags and not isinstance(step, BagEmbedding)
     return BagPipeline(wrapped, memory=memory, verbose=verbose)
 
 

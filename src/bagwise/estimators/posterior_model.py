@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float64
 
 from bagwise.bags.bags import Bags
-from bagwise.estimators.base import BagEstimator, Embedding
+from bagwise.estimators.base import BagEstimator, Pooled
 from bagwise.estimators.parameters import generator, wrong
 from bagwise.heads.base import Head
 from bagwise.heads.posterior import PosteriorHead
@@ -30,6 +30,8 @@ class PosteriorModel(BagEstimator):
     diagnostics_ : Diagnostics of NUTS, else None
     """
 
+    takes_function_landmarks: ClassVar[bool] = False  # the density of the draws has z = u
+
     inference: NUTS | str
     priors: Priors | None
     head_: Any
@@ -38,19 +40,19 @@ class PosteriorModel(BagEstimator):
         self._checked_inference()
         self._checked_priors()
 
-    def _finish_head(self, embedding: Embedding, head: Head, task: Task) -> Head:
+    def _finish_head(self, pooled: Pooled, head: Head, task: Task) -> Head:
         assert isinstance(head, ShrinkageHead)
         return PosteriorHead.fit(
             head,
-            embedding.stats,
+            pooled.stats,
             task,
             inference=self._checked_inference(),
             priors=self._checked_priors(),
             rng=generator(self.random_state),
         )
 
-    def _keep(self, bags: Bags, task: Task, embedding: Embedding, head: Head) -> Self:
-        super()._keep(bags, task, embedding, head)
+    def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: Head) -> Self:
+        super()._keep(bags, task, pooled, head)
         self.draws_ = self._draws()
         self.diagnostics_: Diagnostics | None = None
         trajectories = self.head_.draws.trajectories

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 
 from bagwise.embedding.model import point_model
 from bagwise.embedding.prior import FixedPrior
-from bagwise.estimators.base import BagRegressor, Embedding
+from bagwise.estimators.base import BagRegressor, Pooled
+from bagwise.estimators.embeddings import COVARIANCE_FLOOR, BagEmbedding, KernelEmbedding
 from bagwise.estimators.parameters import number_or
 from bagwise.estimators.posterior_model import PosteriorModel
-from bagwise.estimators.shrinkage_model import COVARIANCE_FLOOR, ShrinkageModel, within_cov_of
-from bagwise.features.kernels import Kernel
+from bagwise.estimators.shrinkage_model import ShrinkageModel
 from bagwise.heads.base import Head
 from bagwise.heads.linear import LinearHead
 from bagwise.heads.task import Task
@@ -34,22 +34,11 @@ class RBFNetworkRegressor(BagRegressor):
 
     Parameters
     ----------
-    kernel : str or Kernel
-        "rbf", "matern12", "matern32", "matern52", "linear", or one of these after "additive-"; or a
-        kernel of :mod:`bagwise.features.kernels`, whose bandwidth, if it has one, is then kept.
-    landmarks : "kmeans", "random", "fourier" or array (d, n_features)
-        How landmarks are chosen; "fourier" takes random Fourier features in their place.
-    n_landmarks : int, optional
-        By default 60, or the number of distinct points if that is smaller.
-    bandwidth_scale : float or "auto"
-        Multiple of the median heuristic; "auto" chooses from 0.5, 1, 2, 4 by the loss of the fit.
+    embedding : KernelEmbedding or FourierEmbedding, optional
+        Features of the points; by default ``KernelEmbedding()``.
     penalty : float, "loo" or "validation"
         λ, for standardised labels: given, of the least leave-one-out error, or of the least error
         on a fifth of the bags held out at random.
-    standardize : bool
-        Whether to bring all features to unit variance first.
-    random_state : int, numpy Generator or RandomState
-        Seed of everything random; the default gives the same fit every time.
 
     Examples
     --------
@@ -64,27 +53,14 @@ class RBFNetworkRegressor(BagRegressor):
     tuning_metric: ClassVar[str] = "mse"
 
     def __init__(
-        self,
-        *,
-        kernel: Kernel | str = "rbf",
-        landmarks: Any = "kmeans",
-        n_landmarks: int | None = None,
-        bandwidth_scale: float | str = "auto",
-        penalty: float | str = "loo",
-        standardize: bool = True,
-        random_state: Any = 0,
+        self, embedding: BagEmbedding | None = None, *, penalty: float | str = "loo"
     ) -> None:
-        self.kernel = kernel
-        self.landmarks = landmarks
-        self.n_landmarks = n_landmarks
-        self.bandwidth_scale = bandwidth_scale
+        self.embedding = KernelEmbedding() if embedding is None else embedding
         self.penalty = penalty
-        self.standardize = standardize
-        self.random_state = random_state
 
-    def _fit_head(self, embedding: Embedding, task: Task) -> Head:
+    def _fit_head(self, pooled: Pooled, task: Task) -> Head:
         penalty = number_or("penalty", self.penalty, "loo", "validation")
-        embedded = point_model(embedding.stats.mean).posterior(embedding.stats)
+        embedded = point_model(pooled.stats.mean).posterior(pooled.stats)
         if penalty is None and self.penalty == "validation":
             return LinearHead.ridge_by_validation(embedded, task)
         return LinearHead.ridge(embedded, task, penalty)
@@ -105,7 +81,7 @@ class BayesianLinearRegressor(BagRegressor):
 
     Parameters
     ----------
-    kernel, landmarks, n_landmarks, bandwidth_scale, standardize, random_state
+    embedding
         As in :class:`RBFNetworkRegressor`.
     weight_var : float or "evidence"
         ρ², for standardised labels: given, or that of the largest evidence. σ² always maximises it.
@@ -122,27 +98,14 @@ class BayesianLinearRegressor(BagRegressor):
     """
 
     def __init__(
-        self,
-        *,
-        kernel: Kernel | str = "rbf",
-        landmarks: Any = "kmeans",
-        n_landmarks: int | None = None,
-        bandwidth_scale: float | str = "auto",
-        weight_var: float | str = "evidence",
-        standardize: bool = True,
-        random_state: Any = 0,
+        self, embedding: BagEmbedding | None = None, *, weight_var: float | str = "evidence"
     ) -> None:
-        self.kernel = kernel
-        self.landmarks = landmarks
-        self.n_landmarks = n_landmarks
-        self.bandwidth_scale = bandwidth_scale
+        self.embedding = KernelEmbedding() if embedding is None else embedding
         self.weight_var = weight_var
-        self.standardize = standardize
-        self.random_state = random_state
 
-    def _fit_head(self, embedding: Embedding, task: Task) -> Head:
+    def _fit_head(self, pooled: Pooled, task: Task) -> Head:
         weight_var = number_or("weight_var", self.weight_var, "evidence")
-        embedded = point_model(embedding.stats.mean).posterior(embedding.stats)
+        embedded = point_model(pooled.stats.mean).posterior(pooled.stats)
         return LinearHead.bayesian(embedded, task, weight_var)
 
     @property
@@ -166,7 +129,7 @@ class FrequentistShrinkageRegressor(BagRegressor):
 
     Parameters
     ----------
-    kernel, landmarks, n_landmarks, bandwidth_scale, standardize, random_state
+    embedding
         As in :class:`RBFNetworkRegressor`.
     penalty : float or "loo"
         λ, for standardised labels.
@@ -189,31 +152,20 @@ class FrequentistShrinkageRegressor(BagRegressor):
 
     def __init__(
         self,
+        embedding: BagEmbedding | None = None,
         *,
-        kernel: Kernel | str = "rbf",
-        landmarks: Any = "kmeans",
-        n_landmarks: int | None = None,
-        bandwidth_scale: float | str = "auto",
         penalty: float | str = "loo",
         prior_scale: float | str = "loo",
-        standardize: bool = True,
-        random_state: Any = 0,
     ) -> None:
-        self.kernel = kernel
-        self.landmarks = landmarks
-        self.n_landmarks = n_landmarks
-        self.bandwidth_scale = bandwidth_scale
+        self.embedding = KernelEmbedding() if embedding is None else embedding
         self.penalty = penalty
         self.prior_scale = prior_scale
-        self.standardize = standardize
-        self.random_state = random_state
 
-    def _fit_head(self, embedding: Embedding, task: Task) -> Head:
-        within_cov_of(embedding.stats)
-        prior = FixedPrior.kernel(embedding.features, embedding.stats, COVARIANCE_FLOOR)
+    def _fit_head(self, pooled: Pooled, task: Task) -> Head:
+        prior = FixedPrior.kernel(pooled.features, pooled.stats, COVARIANCE_FLOOR)
         return LinearHead.shrunk(
             prior.model,
-            embedding.stats,
+            pooled.stats,
             task,
             penalty=number_or("penalty", self.penalty, "loo"),
             prior_scale=number_or("prior_scale", self.prior_scale, "loo"),
@@ -241,13 +193,11 @@ class ShrinkageRegressor(ShrinkageModel, BagRegressor):
 
     Parameters
     ----------
+    embedding
+        As in :class:`RBFNetworkRegressor`.
     prior : "kernel" or "convolved"
         Prior covariance of the embedding: the kernel itself, or the RBF kernel convolved with
         itself under a Gaussian measure of learnt width ℓ around the average point.
-    kernel, landmarks, n_landmarks, bandwidth_scale, standardize, random_state
-        As in :class:`RBFNetworkRegressor`; "auto" goes by the evidence.
-    function_landmarks : array (s, n_features), optional
-        Landmarks z of the function f = Σ_l α_l k(·, z_l); by default those of the embedding.
     weight_var : float or "evidence"
         ρ², for standardised labels: given, or that of the largest (Laplace) evidence.
     covariance_floor : float
@@ -267,28 +217,16 @@ class ShrinkageRegressor(ShrinkageModel, BagRegressor):
 
     def __init__(
         self,
+        embedding: BagEmbedding | None = None,
         *,
         prior: str = "kernel",
-        kernel: Kernel | str = "rbf",
-        landmarks: Any = "kmeans",
-        n_landmarks: int | None = None,
-        function_landmarks: Any = None,
-        bandwidth_scale: float | str = "auto",
         weight_var: float | str = "evidence",
         covariance_floor: float = COVARIANCE_FLOOR,
-        standardize: bool = True,
-        random_state: Any = 0,
     ) -> None:
+        self.embedding = KernelEmbedding() if embedding is None else embedding
         self.prior = prior
-        self.kernel = kernel
-        self.landmarks = landmarks
-        self.n_landmarks = n_landmarks
-        self.function_landmarks = function_landmarks
-        self.bandwidth_scale = bandwidth_scale
         self.weight_var = weight_var
         self.covariance_floor = covariance_floor
-        self.standardize = standardize
-        self.random_state = random_state
 
 
 class BDRRegressor(PosteriorModel, ShrinkageModel, BagRegressor):
@@ -302,6 +240,8 @@ class BDRRegressor(PosteriorModel, ShrinkageModel, BagRegressor):
 
     Parameters
     ----------
+    embedding
+        As in :class:`RBFNetworkRegressor`.
     inference : "nuts", "laplace", "map" or NUTS
         How the posterior is found: sampled by NUTS with 4 chains of 1,000 draws (settings:
         ``bagwise.inference.NUTS(draws=2000, progress=False)``); a Gaussian around its mode, in
@@ -312,10 +252,8 @@ class BDRRegressor(PosteriorModel, ShrinkageModel, BagRegressor):
     prior, covariance_floor
         As in :class:`ShrinkageRegressor`. The length ℓ of prior="convolved" is not sampled, but
         taken at its mode.
-    kernel, landmarks, n_landmarks, bandwidth_scale, standardize
-        As in :class:`RBFNetworkRegressor`; "auto" goes by the evidence.
     random_state : int, numpy Generator or RandomState
-        Seed of everything random, the draws included.
+        Seed of the draws.
 
     Examples
     --------
@@ -331,25 +269,17 @@ class BDRRegressor(PosteriorModel, ShrinkageModel, BagRegressor):
 
     def __init__(
         self,
+        embedding: BagEmbedding | None = None,
         *,
         inference: NUTS | str = "nuts",
         priors: Priors | None = None,
         prior: str = "kernel",
-        kernel: Kernel | str = "rbf",
-        landmarks: Any = "kmeans",
-        n_landmarks: int | None = None,
-        bandwidth_scale: float | str = "auto",
         covariance_floor: float = COVARIANCE_FLOOR,
-        standardize: bool = True,
         random_state: Any = 0,
     ) -> None:
+        self.embedding = KernelEmbedding() if embedding is None else embedding
         self.inference = inference
         self.priors = priors
         self.prior = prior
-        self.kernel = kernel
-        self.landmarks = landmarks
-        self.n_landmarks = n_landmarks
-        self.bandwidth_scale = bandwidth_scale
         self.covariance_floor = covariance_floor
-        self.standardize = standardize
         self.random_state = random_state

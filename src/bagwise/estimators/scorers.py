@@ -8,7 +8,7 @@ A score of scikit-learn is the better the larger it is, so what is a loss is neg
 >>> rng = np.random.default_rng(0)
 >>> y = rng.uniform(1, 2, 40)
 >>> bags = [rng.normal(0, scale, (30, 1)) for scale in y]
->>> model = bagwise.BayesianLinearRegressor(bandwidth_scale=1.0)
+>>> model = bagwise.BayesianLinearRegressor(bagwise.KernelEmbedding(bandwidth=1.0))
 >>> cross_val_score(model, bags, y, cv=2, scoring=bagwise.scorers.neg_nll).shape
 (2,)
 """

@@ -16,7 +16,8 @@ from bagwise._utils.progress import Progress
 from bagwise.bags.bags import Bags, as_bags
 from bagwise.bags.checks import check_covariates_match, check_features_match
 from bagwise.embedding.sums import BagStats, summarise
-from bagwise.estimators.base import FEATURE_PARAMETERS, BagEstimator, Embedding
+from bagwise.estimators.base import BagEstimator, Pooled
+from bagwise.estimators.embeddings import qualified
 from bagwise.estimators.folds import (
     Split,
     groups_of,
@@ -43,8 +44,9 @@ CLASS_METRICS = {
 # The paper's grid, and the weight variances and penalties that take the place of its
 # regularisation strengths 0, 1e-5 … 1; the automatic choices are candidates like the others.
 PAPER_GRID: dict[str, Sequence[Any]] = {
-    "n_landmarks": (30, 60, 90),
-    "bandwidth_scale": (0.5, 0.75, 1.0, 1.25, 1.5),
+    "embedding__n_landmarks": (30, 60, 90),
+    "embedding__n_features": (30, 60, 90),
+    "embedding__bandwidth": (0.5, 0.75, 1.0, 1.25, 1.5),
     "penalty": ("loo", 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0),
     "weight_var": ("evidence", 1.0, 1e1, 1e2, 1e3, 1e4, 1e5),
 }
@@ -57,11 +59,11 @@ def paper_grid(estimator: Any) -> dict[str, Sequence[Any]]:
     --------
     >>> from bagwise.estimators.regressors import BayesianLinearRegressor
     >>> list(paper_grid(BayesianLinearRegressor()))
-    ['n_landmarks', 'bandwidth_scale', 'weight_var']
+    ['embedding__n_landmarks', 'embedding__bandwidth', 'weight_var']
     """
     known = set(estimator.get_params())
-    if "landmarks" not in known and getattr(estimator, "n_landmarks", None) is None:
-        known.discard("n_landmarks")  # exact sums were asked for, and stay exact
+    if getattr(estimator, "exact", False):
+        known.discard("embedding__n_landmarks")  # exact sums were asked for, and stay exact
     return {name: values for name, values in PAPER_GRID.items() if name in known}
 
 
@@ -94,24 +96,24 @@ class FeatureCache:
     not features of points, and so is small.
     """
 
-    _embeddings: dict[tuple[str, int], tuple[Bags, Embedding]] = field(default_factory=dict)
-    _stats: dict[tuple[int, int], tuple[Embedding, Bags, BagStats]] = field(default_factory=dict)
+    _pooled: dict[tuple[str, int], tuple[Bags, Pooled]] = field(default_factory=dict)
+    _stats: dict[tuple[int, int], tuple[Pooled, Bags, BagStats]] = field(default_factory=dict)
 
-    def embedding(self, estimator: BagEstimator, bags: Bags) -> Embedding:
+    def pooled(self, estimator: BagEstimator, bags: Bags) -> Pooled:
         """Return the estimator's features and the statistics of the training bags."""
         key = feature_key(estimator), id(bags)
-        if key not in self._embeddings:
-            (features_,) = estimator.candidate_features(bags)
-            embedding = Embedding(features_, summarise(bags, features_))
-            self._embeddings[key] = bags, embedding  # holding the bags keeps their id unique
-        return self._embeddings[key][1]
+        if key not in self._pooled:
+            (features,) = estimator.embedding.candidates(bags)
+            pooled = Pooled(features, summarise(bags, features))
+            self._pooled[key] = bags, pooled  # holding the bags keeps their id unique
+        return self._pooled[key][1]
 
-    def stats(self, embedding: Embedding, bags: Bags) -> BagStats:
+    def stats(self, pooled: Pooled, bags: Bags) -> BagStats:
         """Return the statistics of other bags under the same features."""
-        key = id(embedding), id(bags)
+        key = id(pooled), id(bags)
         if key not in self._stats:
-            stats = summarise(bags, embedding.features, covariance=False)
-            self._stats[key] = embedding, bags, stats  # holding both keeps their ids unique
+            stats = summarise(bags, pooled.features, covariance=False)
+            self._stats[key] = pooled, bags, stats  # holding both keeps their ids unique
         return self._stats[key][2]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -121,8 +123,7 @@ class FeatureCache:
 
 def feature_key(estimator: BagEstimator) -> str:
     """Return the same text for estimators that have the same features of the same bags."""
-    params = estimator.get_params(deep=False)
-    return joblib.hash({name: params.get(name) for name in FEATURE_PARAMETERS})
+    return joblib.hash((type(estimator.embedding), estimator.embedding.get_params()))
 
 
 def tune(
@@ -149,7 +150,8 @@ def tune(
     X, y : bags and labels to fit
     validation : (bags, labels) or (bags, labels, weights) to choose by; without it,
         cross-validation, and then a fit to all
-    grid : parameter names and values, by default :func:`paper_grid`
+    grid : parameter names and values, by default :func:`paper_grid`; those of the embedding may go
+        without their ``embedding__``
     metric : "nll" or "mse", by default what the paper uses for the model; for classifiers
         "log_loss" (the default) or "brier"
     cv : number of folds (5 by default) of bags drawn at random, of classes in equal shares; or a
@@ -169,7 +171,7 @@ def tune(
     >>> rng = np.random.default_rng(0)
     >>> y = rng.uniform(1, 2, 40)
     >>> bags = [rng.normal(0, scale, (30, 1)) for scale in y]
-    >>> grid = {"n_landmarks": [5, 10], "bandwidth_scale": [1.0, 2.0]}
+    >>> grid = {"n_landmarks": [5, 10], "bandwidth": [1.0, 2.0]}
     >>> found = tune(BayesianLinearRegressor(), bags, y, grid=grid)
     >>> len(found.table), found.metric
     (4, 'nll')
@@ -179,12 +181,13 @@ def tune(
     >>> hospital, weight = np.arange(40) % 8, np.repeat([1.0, 2.0], 20)
     >>> options = {"cv": 4, "groups": hospital, "sample_weight": weight}
     >>> tune(BayesianLinearRegressor(), bags, y, grid=grid, **options).params
-    {'bandwidth_scale': 2.0, 'n_landmarks': 10}
+    {'embedding__bandwidth': 2.0, 'embedding__n_landmarks': 10}
     """
     bags = as_bags(X)
     y, weights = labels_of(estimator, y, bags), weights_of(sample_weight, bags)
     metric = _checked_metric(estimator, metric)
-    candidates = list(ParameterGrid(dict(paper_grid(estimator) if grid is None else grid)))
+    grid = paper_grid(estimator) if grid is None else qualified(estimator, grid)
+    candidates = list(ParameterGrid(grid))
     cache = FeatureCache() if cache is None else cache
     parts: Iterator[_Part]
     if validation is None:
@@ -323,20 +326,20 @@ def fit_and_predict(
     model: Any, train: Bags, y: np.ndarray, weights: Any, test: Bags, cache: FeatureCache
 ) -> Any:
     """Fit a model to some bags and predict others, with features from the cache if it can."""
-    embedding = fit_sharing(model, train, y, weights, cache)
-    if embedding is None:
+    pooled = fit_sharing(model, train, y, weights, cache)
+    if pooled is None:
         return predict_dist(model, test)
-    return model.predict_stats(cache.stats(embedding, test), test)
+    return model.predict_stats(cache.stats(pooled, test), test)
 
 
 def fit_sharing(
     model: Any, bags: Bags, y: np.ndarray, weights: np.ndarray | None, cache: FeatureCache
-) -> Embedding | None:
+) -> Pooled | None:
     """Fit with shared features if the model's parameters determine them, else as usual."""
     if getattr(model, "has_shared_features", lambda: False)():
-        embedding = cache.embedding(model, bags)
-        model.fit_embedding(embedding, bags, model.make_task(bags, y, weights))
-        return embedding
+        pooled = cache.pooled(model, bags)
+        model.fit_pooled(pooled, bags, model.make_task(bags, y, weights))
+        return pooled
     last = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
     model.fit(bags, y, **({} if weights is None else {f"{last}sample_weight": weights}))
     return None

@@ -8,35 +8,31 @@ import numpy as np
 from jaxtyping import Float64
 
 from bagwise.embedding.prior import ConvolvedPrior, FixedPrior, Prior
-from bagwise.embedding.sums import BagStats
-from bagwise.estimators.base import BagEstimator, Embedding
+from bagwise.estimators.base import BagEstimator, Pooled
+from bagwise.estimators.embeddings import COVARIANCE_FLOOR
 from bagwise.estimators.parameters import choice, number_or, positive
-from bagwise.exceptions import InvalidBagsError
 from bagwise.heads.base import Head
 from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.heads.task import Task
-
-# Relative floor of the within-bag covariance; see bagwise.embedding.model.with_floor.
-COVARIANCE_FLOOR = 0.01
 
 
 class ShrinkageModel(BagEstimator):
     """Fits the point estimate of the weights, and shows it in the label's units."""
 
     needs_covariance: ClassVar[bool] = True
+    takes_function_landmarks: ClassVar[bool] = True
 
     prior: str
     head_: Any
 
-    def _fit_head(self, embedding: Embedding, task: Task) -> Head:
-        within_cov_of(embedding.stats)
+    def _fit_head(self, pooled: Pooled, task: Task) -> Head:
         weight_var = number_or("weight_var", getattr(self, "weight_var", "evidence"), "evidence")
         floor = getattr(self, "covariance_floor", COVARIANCE_FLOOR)
         floor = positive("covariance_floor", floor)
         prior = choice("prior", self.prior, ("kernel", "convolved"))
         make = FixedPrior.kernel if prior == "kernel" else ConvolvedPrior
-        made: Prior = make(embedding.features, embedding.stats, floor)
-        return ShrinkageHead.fit(made, embedding.stats, task, weight_var, self.likelihood)
+        made: Prior = make(pooled.features, pooled.stats, floor)
+        return ShrinkageHead.fit(made, pooled.stats, task, weight_var, self.likelihood)
 
     @property
     def weights_(self) -> Float64[np.ndarray, " s"]:
@@ -72,14 +68,3 @@ class ShrinkageModel(BagEstimator):
     def length_scale_(self) -> float | None:
         """Length ℓ of the convolved prior, in standardised features; None for prior="kernel"."""
         return self.head_.length
-
-
-def within_cov_of(stats: BagStats) -> Float64[np.ndarray, "d d"]:
-    """Return the covariance within bags, or say why there is none."""
-    if stats.within_cov is None:
-        raise InvalidBagsError.because(
-            "every bag has one point",
-            "some bags with two points or more, to see how much points of a bag differ",
-            "Use BayesianLinearRegressor or BayesianLogisticClassifier, which do not ask.",
-        )
-    return stats.within_cov

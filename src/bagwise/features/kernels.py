@@ -59,7 +59,7 @@ class Kernel:
         raise BagwiseError.because(
             f"{self!r} has no spectral density",
             "a stationary kernel (RBF or Matern) for random Fourier features",
-            'Choose another kernel, or landmarks="kmeans".',
+            "Choose another kernel, or KernelEmbedding().",
         )
 
     def _scale(self) -> float:

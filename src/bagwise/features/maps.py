@@ -170,5 +170,5 @@ class FourierFeatures:
         raise BagwiseError.because(
             "the convolved prior was asked for with random Fourier features",
             "landmarks, at which it has a closed form",
-            'Use landmarks="kmeans" or prior="kernel".',
+            'Use KernelEmbedding() or prior="kernel".',
         )

@@ -88,7 +88,7 @@ class Diagnostics:
         if self.n_deep > MAX_DEEP * total:
             found.append(
                 f"{self.n_deep} of {total} trajectories were cut at {2**MAX_TREE_DEPTH} steps, "
-                "which is slow: take fewer landmarks or a smaller bandwidth_scale"
+                "which is slow: take fewer landmarks or a smaller bandwidth"
             )
         return found
 

@@ -126,7 +126,7 @@ def warn_if_unfinished(mode: Mode) -> None:
         warnings.warn(
             f"the fit stopped after {mode.n_steps} steps before it had converged (log density "
             f"{mode.shortfall:.1e} short). Its predictions can be used, but a smaller "
-            "bandwidth_scale, fewer landmarks or a larger covariance_floor fit more cleanly.",
+            "bandwidth, fewer landmarks or a larger covariance_floor fit more cleanly.",
             BagwiseWarning,
             stacklevel=2,
         )

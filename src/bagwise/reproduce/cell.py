@@ -21,6 +21,7 @@ from bagwise.datasets import (
     make_gamma,
 )
 from bagwise.datasets.gamma import LARGE_SIZE, GammaExperiment
+from bagwise.estimators.embeddings import qualified
 from bagwise.estimators.selection import FeatureCache, tune
 from bagwise.inference import NUTS
 from bagwise.predictions.metrics import mse, nll
@@ -91,7 +92,9 @@ def compute(study: Study, setting: int, method: str, data: Any, cache: FeatureCa
             cache=cache,
             progress=False,
         )
-        fitted, params, validation = found.estimator, found.params, found.score
+        params = {name.removeprefix("embedding__"): found.params[name] for name in found.params}
+        params = dict(sorted(params.items()))
+        fitted, validation = found.estimator, found.score
     fit_seconds = time.perf_counter() - start
     start = time.perf_counter()
     prediction = predict(chosen, fitted, data)
@@ -126,7 +129,8 @@ def predict(method: Method, fitted: Any, data: Any) -> Any:
 
 def estimator_of(method: Method, sampler: Mapping[str, Any]) -> Any:
     """Return the estimator, with one thread for its chains: cells run side by side."""
-    estimator = getattr(bagwise, method.model)(**method.params)
+    estimator = getattr(bagwise, method.model)()
+    estimator.set_params(**qualified(estimator, method.params))
     if "inference" in estimator.get_params():
         estimator.set_params(inference=NUTS(**sampler, n_jobs=1, progress=False))
     return estimator

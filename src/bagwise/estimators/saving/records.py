@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 
 from bagwise.bags.bags import Bags
 from bagwise.embedding.model import EmbeddingModel
+from bagwise.estimators.embeddings import FourierEmbedding, KernelEmbedding
 from bagwise.estimators.mean_embedding import LandmarkRidgeHead, SecondLevel
 from bagwise.estimators.saving.kinds import ClassWeights, Labels, Landmarks, Seed
 from bagwise.estimators.saving.parts import Reader, unfit
@@ -42,6 +43,7 @@ CLASSES: dict[str, type] = {
         *(LinearHead, ShrinkageHead, PosteriorHead, SecondLevel, LandmarkRidgeHead),
         *(Gaussian, Probit, Logistic),
         *(Priors, NUTS, Diagnostics),
+        *(KernelEmbedding, FourierEmbedding),
     )
 }
 

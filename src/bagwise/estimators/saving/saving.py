@@ -37,7 +37,7 @@ def save(
     >>> rng = np.random.default_rng(0)
     >>> y = rng.uniform(1, 2, 40)
     >>> bags = [rng.normal(0, s, (20, 1)) for s in y]
-    >>> model = bagwise.ShrinkageRegressor(n_landmarks=5).fit(bags, y)
+    >>> model = bagwise.ShrinkageRegressor(bagwise.KernelEmbedding(5)).fit(bags, y)
     >>> path = tempfile.mkdtemp() + "/spread.bagwise"
     >>> bagwise.save(model, path)
     >>> bool((bagwise.load(path).predict(bags) == model.predict(bags)).all())

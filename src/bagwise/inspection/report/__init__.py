@@ -70,7 +70,8 @@ def make(
     >>> rng = np.random.default_rng(0)
     >>> y = rng.uniform(1, 2, 40)
     >>> bags = [rng.normal(0, s, (n, 1)) for s, n in zip(y, [5, 50] * 20)]
-    >>> models = {"shrinkage": bagwise.ShrinkageRegressor(bandwidth_scale=1.0)}
+    >>> embedding = bagwise.KernelEmbedding(bandwidth=1.0)
+    >>> models = {"shrinkage": bagwise.ShrinkageRegressor(embedding)}
     >>> report = make(bags, y, models, folds=2)
     >>> report.best, report.html[:15]
     ('shrinkage', '<!doctype html>')
@@ -123,7 +124,8 @@ def of_predictions(
     >>> rng = np.random.default_rng(0)
     >>> y = rng.uniform(1, 2, 60)
     >>> bags = bagwise.Bags.from_list([rng.normal(0, s, (20, 1)) for s in y])
-    >>> model = bagwise.ShrinkageRegressor(bandwidth_scale=1.0).fit(bags[:40], y[:40])
+    >>> embedding = bagwise.KernelEmbedding(bandwidth=1.0)
+    >>> model = bagwise.ShrinkageRegressor(embedding).fit(bags[:40], y[:40])
     >>> of_predictions({"shrinkage": model.predict_dist(bags[40:])}, bags[40:], y[40:]).best
     'shrinkage'
     """

@@ -1,0 +1,302 @@
+"""Embeddings: how the points of a bag become features, as one nested object of an estimator.
+
+``ShrinkageRegressor(KernelEmbedding(100, kernel="matern32"))`` says what the features are;
+``embedding__n_landmarks`` is a parameter of the regressor like any other. On its own an embedding
+is a scikit-learn transformer from bags to a matrix, a row per bag.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from jaxtyping import Float64
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from bagwise.bags.bags import Bags, as_bags
+from bagwise.embedding.prior import FixedPrior
+from bagwise.embedding.sums import BagStats, summarise
+from bagwise.estimators.columns import TakesBags
+from bagwise.estimators.parameters import choice, flag, generator, number_or, whole, wrong
+from bagwise.exceptions import InvalidBagsError
+from bagwise.features.kernels import Kernel, as_kernel
+from bagwise.features.landmarks import (
+    DEFAULT_LANDMARKS,
+    choose_landmarks,
+    given_landmarks,
+    median_bandwidth,
+    sample_points,
+)
+from bagwise.features.maps import Features, FourierFeatures, LandmarkFeatures
+from bagwise.features.scaling import Scaling
+
+# Multiples of the median heuristic that bandwidth="auto" chooses from.
+AUTO_SCALES = (0.5, 1.0, 2.0, 4.0)
+
+# Relative floor of the within-bag covariance; see bagwise.embedding.model.with_floor.
+COVARIANCE_FLOOR = 0.01
+
+# What an embedding makes of a bag.
+OUTPUTS = ("mean", "shrunk", "shrunk+sd")
+
+Points = Float64[np.ndarray, "m p"]
+
+
+class BagEmbedding(TransformerMixin, TakesBags):
+    """What all embeddings share: scaling, the choice of a bandwidth, and being a transformer."""
+
+    kernel: Kernel | str
+    bandwidth: float | str
+    standardize: bool
+    output: str
+    random_state: Any
+    _column: ClassVar[str]
+
+    @abstractmethod
+    def _maker(
+        self, points: Points, scaling: Scaling, rng: np.random.Generator
+    ) -> Callable[[Kernel], Features]:
+        """Return kernel ↦ Features, with what is random not depending on the kernel."""
+
+    def candidates(self, bags: Bags) -> list[Features]:
+        """Make the features of training bags: one set, or one for each bandwidth to be tried."""
+        scaling, points, kernels, rng = self.prepare(bags)
+        return list(map(self._maker(points, scaling, rng), kernels))
+
+    def prepare(self, bags: Bags) -> tuple[Scaling, Points, list[Kernel], np.random.Generator]:
+        """Return the scaling, a scaled sample of points, the kernels to be tried, the generator."""
+        rng, kernel = generator(self.random_state), as_kernel(self.kernel)
+        standardize = flag("standardize", self.standardize, self._name)
+        sample = sample_points(bags, rng)
+        scaling = Scaling.fit(bags, standardize=standardize, sample=sample)
+        points, scales = scaling(sample), self._scales()
+        if scales is None:
+            return scaling, points, [kernel], rng
+        median = median_bandwidth(points, kernel)
+        return scaling, points, [kernel.with_bandwidth(scale * median) for scale in scales], rng
+
+    def _scales(self) -> tuple[float, ...] | None:
+        """Return multiples of the median heuristic to be tried; None if the kernel needs none."""
+        kernel = as_kernel(self.kernel)
+        if not kernel.has_bandwidth or kernel.bandwidth is not None:
+            return None
+        scale = number_or("bandwidth", self.bandwidth, "auto", of=self._name)
+        return AUTO_SCALES if scale is None else (scale,)
+
+    @property
+    def n_candidates(self) -> int:
+        """Number of sets of features that are tried."""
+        return len(self._scales() or (None,))
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose landmarks and scales from bags X; y is not used.
+
+        There is no label to choose a bandwidth by, so "auto" is the median heuristic.
+        """
+        bags, output = as_bags(X), choice("output", self.output, OUTPUTS, self._name)
+        found = self.candidates(bags)
+        self.features_ = found[AUTO_SCALES.index(1.0)] if len(found) > 1 else found[0]
+        for name in ("model_", "prior_scale_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        if output != "mean":
+            stats = summarise(bags, self.features_)
+            need_covariance(stats, 'Use output="mean".')
+            self.model_ = FixedPrior.kernel(self.features_, stats, COVARIANCE_FLOOR).model
+            self.prior_scale_ = self.model_.posterior(stats).most_likely_scale()
+        self._keep_columns(bags)
+        self._output = output
+        return self
+
+    def transform(self, X: Any) -> Float64[np.ndarray, "n k"]:
+        """Return a row for each bag: what is known of its embedding, and then its covariates."""
+        check_is_fitted(self)
+        bags = self._check_bags(X)
+        columns = self._embedded(summarise(bags, self.features_, covariance=False))
+        return np.hstack([*columns, *([] if bags.covariates is None else [bags.covariates])])
+
+    def _embedded(self, stats: BagStats) -> list[Float64[np.ndarray, "n d"]]:
+        if self._output == "mean":
+            return [stats.mean]
+        posterior = self.model_.posterior(stats, self.prior_scale_)
+        if self._output == "shrunk":
+            return [posterior.at_landmarks()]
+        return [posterior.at_landmarks(), posterior.sd_at_landmarks()]
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the columns: ``landmark0`` …, ``landmark0_sd`` …, covariates."""
+        check_is_fitted(self)
+        names = [f"{self._column}{i}" for i in range(self.features_.n_outputs)]
+        if self._output == "shrunk+sd":
+            names += [f"{name}_sd" for name in names]
+        given, n_covariates = self._covariates
+        names += given or [f"covariate_{j}" for j in range(n_covariates)]
+        return np.array(names, dtype=object)
+
+
+class KernelEmbedding(BagEmbedding):
+    """Mean embedding at landmarks: φ(x) = k(x, u_1), …, k(x, u_d), averaged over a bag.
+
+    In an estimator it says what the features of the points are. On its own it turns bags into a
+    matrix with a row per bag, for any model of scikit-learn.
+
+    Parameters
+    ----------
+    n_landmarks : int, optional
+        By default 60, or the number of distinct points if that is smaller.
+    kernel : str or Kernel
+        "rbf", "matern12", "matern32", "matern52", "linear", or one of these after "additive-"; or a
+        kernel of :mod:`bagwise.kernels`, whose bandwidth, if it has one, is then kept.
+    landmarks : "kmeans", "random" or array (d, n_features)
+        How landmarks are chosen, or which they are.
+    function_landmarks : array (s, n_features), optional
+        Landmarks z of the function f = Σ_l α_l k(·, z_l) of :class:`ShrinkageRegressor` and
+        :class:`ShrinkageClassifier`; by default the same u.
+    bandwidth : float or "auto"
+        Multiple of the median heuristic; in an estimator "auto" chooses from 0.5, 1, 2, 4 by the
+        loss of the fit.
+    standardize : bool
+        Whether to bring all columns to unit variance first.
+    output : "mean", "shrunk" or "shrunk+sd"
+        What ``transform`` returns: averages; or posterior means, pulled to the average bag the more
+        the smaller the bag; or these and the posterior standard deviations beside them. An
+        estimator has its own way with them, and does not ask.
+    random_state : int, numpy Generator or RandomState
+        Seed of everything random; the default gives the same features every time.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.linear_model import RidgeCV
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 50)
+    >>> bags = [rng.normal(0, scale, (30, 1)) for scale in y]
+    >>> model = make_pipeline(KernelEmbedding(20), RidgeCV()).fit(bags, y)
+    >>> model.predict([rng.normal(0, 1.5, (1000, 1))]).round(1)
+    array([1.6])
+    """
+
+    _column: ClassVar[str] = "landmark"
+
+    def __init__(
+        self,
+        n_landmarks: int | None = None,
+        *,
+        kernel: Kernel | str = "rbf",
+        landmarks: Any = "kmeans",
+        function_landmarks: Any = None,
+        bandwidth: float | str = "auto",
+        standardize: bool = True,
+        output: str = "mean",
+        random_state: Any = 0,
+    ) -> None:
+        self.n_landmarks = n_landmarks
+        self.kernel = kernel
+        self.landmarks = landmarks
+        self.function_landmarks = function_landmarks
+        self.bandwidth = bandwidth
+        self.standardize = standardize
+        self.output = output
+        self.random_state = random_state
+
+    def _maker(
+        self, points: Points, scaling: Scaling, rng: np.random.Generator
+    ) -> Callable[[Kernel], Features]:
+        n, how = whole("n_landmarks", self.n_landmarks, self._name), self.landmarks
+        if not isinstance(how, str):
+            u = given_landmarks(how, scaling)
+        elif how in ("kmeans", "random"):
+            u = choose_landmarks(points, how, n, rng)
+        else:
+            raise wrong("landmarks", how, '"kmeans", "random" or an array', self._name)
+        z = self.function_landmarks
+        z = None if z is None else given_landmarks(z, scaling, "function_landmarks")
+        return lambda kernel: LandmarkFeatures(kernel, scaling, u, z)
+
+
+class FourierEmbedding(BagEmbedding):
+    """Mean of random Fourier features: φ(x) = cos, sin of ω_j·x, with ω from the kernel's spectrum.
+
+    Parameters
+    ----------
+    n_features : int, optional
+        Number of features, rounded up to an even one; by default 60.
+    kernel, bandwidth, standardize, output, random_state
+        As in :class:`KernelEmbedding`.
+
+    References
+    ----------
+    Rahimi, Recht (2007), Random features for large-scale kernel machines.
+
+    Examples
+    --------
+    >>> FourierEmbedding(4).fit_transform([[[0.0], [1.0]], [[2.0]]]).shape
+    (2, 4)
+    """
+
+    _column: ClassVar[str] = "wave"
+
+    def __init__(
+        self,
+        n_features: int | None = None,
+        *,
+        kernel: Kernel | str = "rbf",
+        bandwidth: float | str = "auto",
+        standardize: bool = True,
+        output: str = "mean",
+        random_state: Any = 0,
+    ) -> None:
+        self.n_features = n_features
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.standardize = standardize
+        self.output = output
+        self.random_state = random_state
+
+    def _maker(
+        self, points: Points, scaling: Scaling, rng: np.random.Generator
+    ) -> Callable[[Kernel], Features]:
+        n, seed = whole("n_features", self.n_features, self._name), int(rng.integers(2**63))
+        m = -(-(n or DEFAULT_LANDMARKS) // 2)
+        return lambda kernel: FourierFeatures(
+            scaling, kernel.frequencies(points.shape[1], m, np.random.default_rng(seed))
+        )
+
+
+def need_covariance(stats: BagStats, remedy: str) -> None:
+    """Raise if the bags do not show how much points of a bag differ, and so how much to shrink."""
+    if stats.within_cov is None:
+        raise InvalidBagsError.because(
+            "every bag has one point",
+            "some bags with two points or more, to see how much points of a bag differ",
+            remedy,
+        )
+
+
+def as_embedding(value: Any) -> BagEmbedding:
+    """Return an estimator's embedding, or raise unless it is one."""
+    if not isinstance(value, BagEmbedding):
+        raise wrong("embedding", value, "KernelEmbedding(...) or FourierEmbedding(...)")
+    return value
+
+
+def qualified(estimator: Any, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters with ``embedding__`` before those that only the embedding knows.
+
+    Examples
+    --------
+    >>> from bagwise import ShrinkageRegressor
+    >>> qualified(ShrinkageRegressor(), {"n_landmarks": 5, "prior": "kernel"})
+    {'embedding__n_landmarks': 5, 'prior': 'kernel'}
+    """
+    known = estimator.get_params()
+    return {
+        name if name in known or f"embedding__{name}" not in known else f"embedding__{name}": value
+        for name, value in params.items()
+    }
