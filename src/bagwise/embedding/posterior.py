@@ -28,13 +28,10 @@ from scipy.optimize import minimize_scalar
 if TYPE_CHECKING:
     from bagwise.embedding.model import EmbeddingModel
 
-# η is sought within e^±this of the one that halves a bag of median size.
-LOG_RANGE = 12.0
-
 # Points of a bag of which nothing is left to be known.
 ENDLESS = 1e200
 
-# How far log η may be from the one that halves a bag of median size.
+# η is sought within e^±this of the one that halves a bag of median size.
 LOG_RANGE = 20.0
 
 # Groups of bags of about one size, where each size for itself would take too long.

@@ -185,7 +185,9 @@ class BagEstimator(ShowsLearnt, TakesBags):
     def _respond(self, bags: Bags) -> tuple[Witness, Directions, float, Float64[np.ndarray, " r"]]:
         """Return the witness function of one bag, its directions, and level and γ of its mean."""
         stats = summarise(bags, self.features_, covariance=False)
-        response, unit = self.head_.response(self.head_.embed(stats)), self.label_scale_
+        design = self.effects_.design(bags.covariates, bags.n_bags)
+        response = self.head_.response(self.head_.embed(stats), design)
+        unit = self.label_scale_
         slope = unit * response.slope
         directions = Directions.of(self.features_, slope * (stats.mean[0] - response.center))
         function = Witness(self.features_, slope, float(slope @ response.center))

@@ -36,6 +36,9 @@ from bagwise.features.scaling import Scaling
 # Multiples of the median heuristic that bandwidth="auto" chooses from.
 AUTO_SCALES = (0.5, 1.0, 2.0, 4.0)
 
+# Kernels that kernel="auto" chooses from; the first is taken where there is nothing to choose by.
+AUTO_KERNELS = ("rbf", "additive-rbf")
+
 # Relative floor of the within-bag covariance; see bagwise.embedding.model.with_floor.
 COVARIANCE_FLOOR = 0.01
 
@@ -68,28 +71,34 @@ class BagEmbedding(TransformerMixin, TakesBags):
 
     def prepare(self, bags: Bags) -> tuple[Scaling, Points, list[Kernel], np.random.Generator]:
         """Return the scaling, a scaled sample of points, the kernels to be tried, the generator."""
-        rng, kernel = generator(self.random_state), as_kernel(self.kernel)
+        rng = generator(self.random_state)
         standardize = flag("standardize", self.standardize, self._name)
         sample = sample_points(bags, rng)
         scaling = Scaling.fit(bags, standardize=standardize, sample=sample)
-        points, scales = scaling(sample), self._scales()
-        if scales is None:
-            return scaling, points, [kernel], rng
-        median = median_bandwidth(points, kernel)
-        return scaling, points, [kernel.with_bandwidth(scale * median) for scale in scales], rng
+        points, kernels = scaling(sample), list[Kernel]()
+        for kernel in self._kernels(points.shape[1]):
+            median = median_bandwidth(points, kernel) if _lacks_bandwidth(kernel) else 1.0
+            kernels += [kernel if s is None else kernel.with_bandwidth(s * median) for s in self._scales(kernel)]
+        return scaling, points, kernels, rng
 
-    def _scales(self) -> tuple[float, ...] | None:
-        """Return multiples of the median heuristic to be tried; None if the kernel needs none."""
-        kernel = as_kernel(self.kernel)
-        if not kernel.has_bandwidth or kernel.bandwidth is not None:
-            return None
+    def _kernels(self, n_columns: int) -> list[Kernel]:
+        """Return the kernels to be tried, without their bandwidths."""
+        if not (isinstance(self.kernel, str) and self.kernel == "auto"):
+            return [as_kernel(self.kernel)]
+        # of one column the additive kernel is the kernel itself
+        return [as_kernel(name) for name in AUTO_KERNELS[: 1 if n_columns == 1 else None]]
+
+    def _scales(self, kernel: Kernel) -> tuple[float | None, ...]:
+        """Return multiples of the median heuristic to be tried; (None,) if the kernel needs none."""
+        if not _lacks_bandwidth(kernel):
+            return (None,)
         scale = number_or("bandwidth", self.bandwidth, "auto", of=self._name)
         return AUTO_SCALES if scale is None else (scale,)
 
     @property
     def n_candidates(self) -> int:
-        """Number of sets of features that are tried."""
-        return len(self._scales() or (None,))
+        """Number of sets of features that are tried, at most."""
+        return sum(len(self._scales(kernel)) for kernel in self._kernels(2))
 
     @property
     def _name(self) -> str:
@@ -102,7 +111,8 @@ class BagEmbedding(TransformerMixin, TakesBags):
         """
         bags, output = as_bags(X), choice("output", self.output, OUTPUTS, self._name)
         found = self.candidates(bags)
-        self.features_ = found[AUTO_SCALES.index(1.0)] if len(found) > 1 else found[0]
+        first = len(self._scales(self._kernels(bags.n_features)[0]))
+        self.features_ = found[AUTO_SCALES.index(1.0)] if first > 1 else found[0]
         for name in ("model_", "prior_scale_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         if output != "mean":
@@ -152,7 +162,8 @@ class KernelEmbedding(BagEmbedding):
         By default 60, or the number of distinct points if that is smaller.
     kernel : str or Kernel
         "rbf", "matern12", "matern32", "matern52", "linear", or one of these after "additive-"; or a
-        kernel of :mod:`bagwise.kernels`, whose bandwidth, if it has one, is then kept.
+        kernel of :mod:`bagwise.kernels`, whose bandwidth, if it has one, is then kept. "auto": in an
+        estimator "rbf" or "additive-rbf", by the loss of the fit.
     landmarks : "kmeans", "random" or array (d, n_features)
         How landmarks are chosen, or which they are.
     function_landmarks : array (s, n_features), optional
@@ -267,6 +278,10 @@ class FourierEmbedding(BagEmbedding):
         return lambda kernel: FourierFeatures(
             scaling, kernel.frequencies(points.shape[1], m, np.random.default_rng(seed))
         )
+
+
+def _lacks_bandwidth(kernel: Kernel) -> bool:
+    return kernel.has_bandwidth and kernel.bandwidth is None
 
 
 def need_covariance(stats: BagStats, remedy: str) -> None:

@@ -56,6 +56,8 @@ class Head(Protocol):
         """Predict bags from the posterior of their embeddings and their fixed effects F."""
         ...
 
-    def response(self, posterior: EmbeddingPosterior) -> Response:
+    def response(
+        self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]
+    ) -> Response:
         """Say how the mean of the first bag depends on its embedding."""
         ...

@@ -6,31 +6,54 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float64
+from scipy.special import ndtri
 
 from bagwise.embedding.model import EmbeddingModel
 from bagwise.embedding.posterior import EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.base import MIN_NOISE, Response
-from bagwise.heads.task import Task
 from bagwise.inference.gp_evidence import GPProblem, Sizing
+from bagwise.inference.inducing import Induced, induce_classes, induce_labels
 from bagwise.inference.second_level import Coordinates, Inputs, Scales, SecondLevelKernel
 from bagwise.inference.spread import Spread
 from bagwise.predictions.latent import Latent
+
+# Bags on which kernels and bandwidths are compared, and steps of the search for scales there.
+TRIAL_BAGS = 300
+TRIAL_STEPS = 25
+
+# Bags up to which the process is exact; of more, so many find the scales and are the basis.
+EXACT_BAGS = 2000
+BASIS_BAGS = 1000
+
+# Steps of the search for the scales, when it starts near them.
+STEPS = 40
+
+# Equally probable values that stand for the spread of a latent value left open by the regression.
+QUANTILES = 64
+
+# Nodes on the way from the average bag to a bag, over which the gradient is averaged.
+NODES = 32
+
+NO_SPREAD = Spread(np.zeros(2), np.ones(2), np.zeros(6))
 
 
 @dataclass(frozen=True, eq=False)
 class GPHead:
     """f ~ GP(0, κ) on embeddings known up to N(a_i, C_i); κ has expectations in closed form.
 
-    mean_i = k_i·α,   var_i = κ(i, i) − ‖R^T k_i‖²,   k_i = E κ(i, basis)
+    mean_i = k_i·α,   weights_i = K_ii − k_i^T P k_i,   bag_i = Σ_k g_ik² C_ik
+
+    with k_i = E κ(i, basis), K_ii = E κ for two bags like i, and g_i the gradient of the mean.
 
     Attributes
     ----------
     model : EmbeddingModel;  scales : Scales;  sizing : Sizing
     basis : Inputs, the bags that predictions are made of
-    alpha : (m,);  root : (m, m), R
+    alpha : (m,);  precision : (m, m), P
     spread : Spread
     loss : −log evidence per bag
+    of_classes : whether latent values are those of classes
     """
 
     model: EmbeddingModel
@@ -38,62 +61,87 @@ class GPHead:
     sizing: Sizing
     basis: Inputs
     alpha: Float64[np.ndarray, " m"]
-    root: Float64[np.ndarray, "m m"]
+    precision: Float64[np.ndarray, "m m"]
     spread: Spread
     loss: float
     of_classes: bool
 
     @classmethod
-    def fit(cls, problem: GPProblem, *, rounds: int = 2, spread: bool = True) -> GPHead:
-        """Find the scales, then the process; again, with the bags' slopes of the one before."""
-        head = cls.at(problem, *problem.maximise())
-        for _ in range(rounds):
-            problem = replace(
-                problem,
-                start=head.scales,
-                center=problem.center or problem.start,
-                slopes=head.own_slopes(),
-            )
-            head = cls.at(problem, *problem.maximise())
-        return head._with_spread(problem) if spread else head
-
-    @classmethod
     def at(cls, problem: GPProblem, scales: Scales, loss: float) -> GPHead:
-        """Return the process at some scales."""
+        """Return the exact process at some scales."""
         state, found = problem.fit(scales)
-        none = Spread(np.zeros(2), np.ones(2), np.zeros(6))
         return cls(
             problem.model,
             scales,
             problem.sizing,
             state.inputs,
             found.alpha,
-            found.root,
-            none,
+            found.precision,
+            NO_SPREAD,
             loss,
             problem.likelihood is not None,
         )
 
-    def own_slopes(self) -> Float64[np.ndarray, "m c"]:
-        """Return the gradient of the mean at each bag of the basis, in coordinates e."""
-        kernel = SecondLevelKernel(self.scales)
-        units = Coordinates(self.model.spectrum, self.scales).units
-        return kernel.slope(self.basis, self.basis, self.alpha) * units
+    @classmethod
+    def try_out(cls, problem: GPProblem) -> GPHead:
+        """Fit to some of the bags, to see what the features are worth."""
+        some = problem.take(_some(len(problem.labels), TRIAL_BAGS))
+        return cls.at(some, *some.maximise(TRIAL_STEPS))
+
+    def refined(self, problem: GPProblem, *, spread: bool = True) -> GPHead:
+        """Fit to all bags, starting here; in each round with the slopes of the one before."""
+        n, head = len(problem.labels), self
+        exact = problem if n <= EXACT_BAGS else problem.take(_some(n, BASIS_BAGS))
+        for part in (exact.take(_some(len(exact.labels), TRIAL_BAGS)), exact, exact):
+            known = replace(
+                part, start=head.scales, center=problem.start, slopes=head._slopes_at(part)
+            )
+            head = self.at(known, *known.maximise(STEPS))
+        if exact is not problem:
+            return head._induced(problem, spread)
+        return head._with_spread(problem) if spread else head
+
+    def _slopes_at(self, problem: GPProblem) -> Float64[np.ndarray, "n c"]:
+        """Return the gradient of the mean at the bags of a problem, in coordinates e."""
+        state = problem.state(self.scales)
+        slope = SecondLevelKernel(self.scales).slope(state.inputs, self.basis, self.alpha)
+        return slope * state.coordinates.units
 
     def _with_spread(self, problem: GPProblem) -> GPHead:
         """Fit the spread to what each label is away from its mean given the others.
 
-        With P = (A + V)^-1 that is α_i/P_ii, of variance 1/P_ii.
+        That is α_i/P_ii, of variance 1/P_ii.
         """
         if self.of_classes:
             return self
-        precision = np.sum(self.root**2, axis=1)
+        precision = np.diagonal(self.precision)
         away = self.alpha / precision
-        mean = problem.labels - away
-        return replace(
-            self,
-            spread=Spread.fit(mean, self.basis.log_size, away**2 * precision, problem.weights),
-        )
+        return self._fit_spread(problem, problem.labels - away, away**2 * precision)
+
+    def _fit_spread(self, problem, mean, squares) -> GPHead:
+        log_size = self.sizing(problem.sizes)
+        return replace(self, spread=Spread.fit(mean, log_size, squares, problem.weights))
+
+    def _induced(self, problem: GPProblem, spread: bool) -> GPHead:
+        """Return the process of all bags on the basis of those that this one has."""
+        problem = replace(problem, slopes=self._slopes_at(problem))
+        kernel, state = SecondLevelKernel(self.scales), problem.state(self.scales)
+        gram = kernel.between(self.basis, self.basis)
+        cross, bag = kernel.between(state.inputs, self.basis), problem.bag_var(state)
+        if problem.likelihood is not None:
+            found = induce_classes(
+                gram, cross, bag, problem.weights, problem.labels, problem.likelihood
+            )
+            return replace(self, alpha=found.alpha, precision=found.precision)
+        noise = bag + problem.noise(self.scales)
+        found = induce_labels(gram, cross, noise, problem.labels)
+        head = replace(self, alpha=found.alpha, precision=found.precision)
+        if not spread:
+            return head
+        # left out, a residual is 1/(1 − leverage) as far away, of variance noise/(1 − leverage)
+        away = (problem.labels - found.mean) / (1.0 - found.leverage)
+        squares = away**2 * (1.0 - found.leverage) / noise
+        return head._fit_spread(problem, problem.labels - away, squares)
 
     def embed(self, stats: BagStats) -> EmbeddingPosterior:
         """Return the posterior at η and τ."""
@@ -101,28 +149,56 @@ class GPHead:
         return replace(posterior, sampling=self.scales.sampling)
 
     def latent(self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]) -> Latent:
-        """Predict from the posterior of each bag's embedding.
-
-        The part of the variance by the bag is that of the mean function over the bag's posterior,
-        to first order: Σ_k g_k² C_k, with g the gradient of the mean.
-        """
+        """Predict from the posterior of each bag's embedding."""
         inputs, kernel = self._inputs(posterior, design), SecondLevelKernel(self.scales)
         cross = kernel.between(inputs, self.basis)
         mean = cross @ self.alpha
         prior = kernel.variance(inputs) - kernel.nugget(inputs)
-        weights = np.maximum(prior - np.sum((cross @ self.root) ** 2, axis=1), 0.0)
-        squares = kernel.slope(inputs, self.basis, self.alpha) ** 2
-        coordinates = Coordinates(self.model.spectrum, self.scales)
-        asked = coordinates.var_of(posterior)[posterior.var_of]
+        weights = np.maximum(prior - np.sum((cross @ self.precision) * cross, axis=1), 0.0)
+        left = Coordinates(self.model.spectrum, self.scales).var_of(posterior)[posterior.var_of]
+        bag = np.sum(kernel.slope(inputs, self.basis, self.alpha) ** 2 * left, axis=1)
+        own = np.arange(len(mean))
+        if self.of_classes:
+            values = mean + np.multiply.outer(_normal_values(), np.sqrt(weights))
+            none = np.zeros(len(values))
+            return Latent(values, np.tile(bag, (len(values), 1)), own, np.zeros(len(mean)), none)
         sizes = posterior.sizes[posterior.size_of]
         noise = self.scales.noise + self.scales.size_noise * self.sizing.smallness(sizes)
         factor = self.spread(mean, inputs.log_size)
         return Latent(
             mean[None],
-            (factor * np.sum(squares * asked, axis=1))[None],
-            np.arange(len(mean)),
+            (factor * bag)[None],
+            own,
             factor * weights,
             np.maximum(factor * noise, MIN_NOISE)[None],
+        )
+
+    def response(
+        self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]
+    ) -> Response:
+        """Return the gradient, averaged over the straight way from the average bag to the first.
+
+        The bag keeps its size on that way; covariates go along with the embedding.
+        """
+        bag = self._inputs(posterior.take([0]), design[:1])
+        nodes, shares = np.polynomial.legendre.leggauss(NODES)
+        way, shares = (1.0 + nodes) / 2.0, shares / 2.0
+        start = self.basis.design.mean(axis=0)  # F of the average bag
+        on_way = Inputs(
+            way[:, None] * bag.mean,
+            bag.var,
+            np.zeros(NODES, dtype=np.int64),
+            np.tile(bag.log_size, NODES),
+            start + way[:, None] * (bag.design - start),
+        )
+        kernel = SecondLevelKernel(self.scales)
+        slope = shares @ kernel.slope(on_way, self.basis, self.alpha)
+        gamma = shares @ kernel.design_slope(on_way, self.basis, self.alpha)
+        mean = float((kernel.between(bag, self.basis) @ self.alpha)[0])
+        units = Coordinates(self.model.spectrum, self.scales).units
+        level = mean - float(slope @ bag.mean[0]) - float(gamma @ bag.design[0])
+        return Response(
+            posterior.slope((slope * units)[None]), self.model.prior_mean, level, gamma
         )
 
     def _inputs(self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]) -> Inputs:
@@ -135,3 +211,14 @@ class GPHead:
             self.sizing(sizes),
             design,
         )
+
+
+def _some(n: int, most: int) -> np.ndarray:
+    """Return the places of some bags, chosen at random but always the same, in order."""
+    return np.sort(np.random.default_rng(0).permutation(n)[:most])
+
+
+def _normal_values() -> Float64[np.ndarray, " q"]:
+    """Return equally probable values of a standard normal, of variance 1."""
+    values = ndtri((np.arange(QUANTILES) + 0.5) / QUANTILES)
+    return values / values.std()

@@ -143,7 +143,9 @@ class LinearHead:
         weights = 0.0 if self.posterior is None else self.posterior.variance(X, design)
         return Latent.of_points(X @ self.beta + design @ self.gamma, self.noise_var, weights)
 
-    def response(self, posterior: EmbeddingPosterior) -> Response:
+    def response(
+        self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]
+    ) -> Response:
         """Return v = W (1 − κ) W^-1 β for the size of the bag."""
         slope = posterior.slope((self.model.landmark_map.T @ self.beta)[None])
         level = float((self.model.prior_mean - self.center) @ self.beta)

@@ -103,7 +103,9 @@ class PosteriorHead:
         noise = self._noise_var(draws) if fixed is None else np.zeros(len(w))
         return Latent(mean, var, posterior.var_of, np.zeros(len(posterior)), noise)
 
-    def response(self, posterior: EmbeddingPosterior) -> Response:
+    def response(
+        self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]
+    ) -> Response:
         """Return the average over the draws of v = W (1 − κ) P w, for the bag's size."""
         model, draws = self.start.model, self.draws.thinned(MAX_COMPONENTS)
         w, gamma = (part.reshape(-1, part.shape[2]) for part in (draws.w, draws.gamma))

@@ -97,7 +97,9 @@ class ShrinkageHead:
             np.array([noise]),
         )
 
-    def response(self, posterior: EmbeddingPosterior) -> Response:
+    def response(
+        self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]
+    ) -> Response:
         """Return v = W (1 − κ) P w for the size of the bag."""
         slope = posterior.slope((self.model.function_map @ self.w)[None])
         return Response(slope, self.model.prior_mean, 0.0, self.gamma)

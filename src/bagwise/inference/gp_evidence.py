@@ -25,7 +25,7 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float64, Int
-from scipy.linalg import cholesky, get_lapack_funcs, solve_triangular
+from scipy.linalg import cho_solve, cholesky, get_lapack_funcs
 from scipy.optimize import minimize
 
 from bagwise.embedding.model import EmbeddingModel
@@ -106,41 +106,46 @@ class Conditional:
     ----------
     loss : −log evidence
     alpha : (n,); the mean at a new bag is k·α
-    root : (n, n), R; the variance at a new bag falls by ‖R^T k‖²
+    precision : (n, n), P; the variance at a new bag falls by k^T P k
     slope : (n, n), of the loss in A
     """
 
     loss: float
     alpha: Vector
-    root: Matrix
+    precision: Matrix
     slope: Matrix
 
 
 def regress(gram: Matrix, noise: Vector, labels: Vector) -> Conditional:
-    """Condition on real labels, y ~ N(0, A + diag(noise)).
+    """Condition on real labels, y ~ N(0, A + V) with V = diag(noise).
 
-    −log p(y) = ½ y^T α + ½ log|A + V| + constant,   α = (A + V)^-1 y,   slope ½ {(A + V)^-1 − αα^T}
+    −log p(y) = ½ y·α + ½ log|A + V| + constant,   P = (A + V)^-1,   α = P y,   slope ½ (P − αα^T)
 
     Examples
     --------
     >>> fit = regress(np.eye(1), np.ones(1), np.array([2.0]))
-    >>> fit.alpha, fit.slope
+    >>> fit.alpha.round(6), fit.slope.round(6)
     (array([1.]), array([[-0.25]]))
     """
     matrix = gram.copy()
     matrix[np.diag_indices_from(matrix)] += noise + JITTER
     factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-    root = triangular_inverse(factor).T
-    alpha = root @ (root.T @ labels)
+    precision = inverse_of(factor)
+    alpha = precision @ labels
     loss = 0.5 * float(labels @ alpha) + float(np.sum(np.log(np.diagonal(factor))))
-    slope = root @ root.T
-    slope -= np.multiply.outer(alpha, alpha)
-    slope *= 0.5
-    return Conditional(loss, alpha, root, slope)
+    return Conditional(loss, alpha, precision, _slope(precision, alpha))
+
+
+def _slope(precision: Matrix, alpha: Vector) -> Matrix:
+    slope = np.multiply.outer(alpha, -0.5 * alpha)
+    slope += 0.5 * precision
+    return slope
 
 
 def classify(gram: Matrix, weights: Vector, labels: Vector, likelihood: Likelihood) -> Conditional:
     """Condition on classes ±1, by Laplace's approximation around the most probable latent values.
+
+    With W the curvature of −log p there and B = I + W^½ A W^½, P = W^½ B^-1 W^½.
 
     Parameters
     ----------
@@ -154,43 +159,31 @@ def classify(gram: Matrix, weights: Vector, labels: Vector, likelihood: Likeliho
     array([-0.51,  0.51])
     """
     n = len(labels)
-    matrix = gram + JITTER * np.eye(n)
+    matrix, one = gram + JITTER * np.eye(n), np.ones(n)
     alpha, latent, before = np.zeros(n), np.zeros(n), np.inf
-    one = np.ones(n)
     for _ in range(NEWTON_STEPS):
         terms = likelihood.terms(labels, latent, one)
         value = 0.5 * float(alpha @ latent) + float(weights @ terms.value)
+        half = np.sqrt(weights * terms.mean_mean)
+        factor = _laplace_factor(matrix, half)
         if before - value < NEWTON_TOLERANCE * n:
             break
         before = value
-        curve = weights * terms.mean_mean
-        half = np.sqrt(curve)
-        factor = _laplace_factor(matrix, half)
-        target = curve * latent - weights * terms.by_mean
-        inner = _solve(factor, half * (matrix @ target))
+        target = half**2 * latent - weights * terms.by_mean
+        inner = cho_solve((factor, True), half * (matrix @ target), check_finite=False)
         alpha = target - half * inner
         latent = matrix @ alpha
-    terms = likelihood.terms(labels, latent, one)
-    curve = weights * terms.mean_mean
-    half = np.sqrt(curve)
-    factor = _laplace_factor(matrix, half)
-    root = half[:, None] * triangular_inverse(factor).T
-    loss = (
-        0.5 * float(alpha @ latent)
-        + float(weights @ terms.value)
-        + float(np.sum(np.log(np.diagonal(factor))))
-    )
-    within = root.T @ matrix
-    left_var = np.diagonal(matrix) - np.sum(within**2, axis=0)
+    precision = inverse_of(factor)
+    precision *= half[:, None] * half
+    through = precision @ matrix
+    left_var = np.diagonal(matrix) - np.sum(through * matrix, axis=0)
     bend = 0.5 * weights * left_var * third_derivative(labels, latent)
-    implicit = bend - root @ (within @ bend)
-    slope = root @ root.T
-    slope -= np.multiply.outer(alpha, alpha)
-    cross = np.multiply.outer(implicit, alpha)
+    implicit = 0.5 * (bend - through @ bend)  # the mode moves with A
+    slope, cross = _slope(precision, alpha), np.multiply.outer(implicit, alpha)
     slope += cross
     slope += cross.T
-    slope *= 0.5
-    return Conditional(loss, alpha, root, slope)
+    loss = value + float(np.sum(np.log(np.diagonal(factor))))
+    return Conditional(loss, alpha, precision, slope)
 
 
 def third_derivative(labels: Vector, latent: Vector) -> Vector:
@@ -379,12 +372,14 @@ class State:
     group_slack: Float64[np.ndarray, "g c"]
 
 
-def triangular_inverse(factor: Matrix) -> Matrix:
-    """Return the inverse of a lower triangular matrix."""
-    (trtri,) = get_lapack_funcs(("trtri",), (factor,))
-    inverse, info = trtri(factor, lower=True)
+def inverse_of(factor: Matrix) -> Matrix:
+    """Return the inverse of L L^T, given L."""
+    (potri,) = get_lapack_funcs(("potri",), (factor,))
+    inverse, info = potri(factor, lower=True)
     if info:
         raise np.linalg.LinAlgError
+    inverse = np.tril(inverse)
+    inverse += np.tril(inverse, -1).T
     return inverse
 
 
@@ -393,8 +388,3 @@ def _laplace_factor(matrix: Matrix, half: Vector) -> Matrix:
     inner = matrix * half[:, None] * half
     inner[np.diag_indices_from(inner)] += 1.0
     return cholesky(inner, lower=True, overwrite_a=True, check_finite=False)
-
-
-def _solve(factor: Matrix, right: Vector) -> Vector:
-    half = solve_triangular(factor, right, lower=True, check_finite=False)
-    return solve_triangular(factor, half, lower=True, trans="T", check_finite=False)

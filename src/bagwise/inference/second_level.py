@@ -23,7 +23,6 @@ inputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
@@ -219,16 +218,28 @@ class SecondLevelKernel:
         )
 
     def gauss(self, x: Inputs, z: Inputs) -> Float64[np.ndarray, "n m"]:
-        """Return the Gaussian part of E κ."""
+        """Return the Gaussian part of E κ: of each pair of groups the exponential of one product.
+
+        [a/D, x, −½|·|², 1] · [b, z, 1, constant − ½|·|²], with what is exact beside what is not
+        """
         gram = np.empty((len(x), len(z)))
-        for rows, columns, inverse, log_factor in self._pairs(x, z):
-            gram[np.ix_(rows, columns)] = _minus_half_distance(
-                x.mean[rows], z.mean[columns], inverse, log_factor
-            )
         exact, other = self._exact(x), self._exact(z)
-        gram += _minus_half_distance(exact, other, np.ones(exact.shape[1]), 0.0)
-        np.exp(gram, out=gram)
-        gram *= self.scales.gauss
+        square, amplitude = self.scales.length**2, np.log(self.scales.gauss)
+        for g, rows in x.groups:
+            for h, columns in z.groups:
+                if x is z and h < g:
+                    gram[np.ix_(rows, columns)] = gram[np.ix_(columns, rows)].T
+                    continue
+                both = x.var[g] + z.var[h]
+                inverse, a, b = 1.0 / (square + both), x.mean[rows], z.mean[columns]
+                constant = amplitude - 0.5 * float(np.sum(np.log1p(both / square)))
+                left = np.column_stack(
+                    [a * inverse, exact[rows], _minus_half(a, inverse, exact[rows]), np.ones(len(a))]
+                )
+                norm = constant + _minus_half(b, inverse, other[columns])
+                right = np.column_stack([b, other[columns], np.ones(len(b)), norm])
+                block = left @ right.T
+                gram[np.ix_(rows, columns)] = np.exp(block, out=block)
         return gram
 
     def slope(
@@ -237,25 +248,26 @@ class SecondLevelKernel:
         """Return the gradient of Σ_j α_j E κ(i, j) in a_i, for every bag of x."""
         gradient = np.tile(self.scales.linear * (alpha @ z.mean), (len(x), 1))
         weighted = self.gauss(x, z) * alpha
-        for rows, columns, inverse, _ in self._pairs(x, z):
-            block = weighted[np.ix_(rows, columns)]
-            pulled = block @ z.mean[columns] - block.sum(axis=1)[:, None] * x.mean[rows]
-            gradient[rows] += pulled * inverse
+        for g, rows in x.groups:
+            for h, columns in z.groups:
+                block = weighted[np.ix_(rows, columns)]
+                pulled = block @ z.mean[columns] - block.sum(axis=1)[:, None] * x.mean[rows]
+                gradient[rows] += pulled / (self.scales.length**2 + x.var[g] + z.var[h])
         return gradient
+
+    def design_slope(
+        self, x: Inputs, z: Inputs, alpha: Float64[np.ndarray, " m"]
+    ) -> Float64[np.ndarray, "n r"]:
+        """Return the gradient of Σ_j α_j E κ(i, j) in the design of every bag of x."""
+        weighted = self.gauss(x, z) * alpha
+        pulled = weighted @ z.design - weighted.sum(axis=1)[:, None] * x.design
+        return self.scales.effects * (alpha @ z.design) + pulled / self.scales.effects_length**2
 
     def _exact(self, x: Inputs) -> Float64[np.ndarray, "n r+1"]:
         """Return the exact inputs in units of their lengths."""
         return np.column_stack(
             [x.log_size / self.scales.size_length, x.design / self.scales.effects_length]
         )
-
-    def _pairs(self, x: Inputs, z: Inputs) -> Iterator[tuple]:
-        """Yield the bags of each pair of groups, 1/D, and the log of the determinant's factor."""
-        square = self.scales.length**2
-        for g, rows in x.groups:
-            for h, columns in z.groups:
-                both = x.var[g] + z.var[h]
-                yield rows, columns, 1.0 / (square + both), -0.5 * np.sum(np.log1p(both / square))
 
     def gradient(
         self, x: Inputs, slope: Float64[np.ndarray, "n n"], gauss: Float64[np.ndarray, "n n"]
@@ -340,15 +352,10 @@ class Gradient:
         )
 
 
-def _minus_half_distance(
-    x: Float64[np.ndarray, "n c"],
-    z: Float64[np.ndarray, "m c"],
+def _minus_half(
+    mean: Float64[np.ndarray, "n c"],
     inverse: Float64[np.ndarray, " c"],
-    constant: float,
-) -> Float64[np.ndarray, "n m"]:
-    """Return constant − ½ Σ_k (x_ik − z_jk)² inverse_k by a matrix product."""
-    left = x * inverse
-    result = left @ z.T
-    result -= 0.5 * np.sum(left * x, axis=1)[:, None]
-    result += constant - 0.5 * np.sum(z**2 * inverse, axis=1)
-    return result
+    exact: Float64[np.ndarray, "n e"],
+) -> Float64[np.ndarray, " n"]:
+    """Return −½ {Σ_k mean_k² inverse_k + ‖exact‖²}."""
+    return -0.5 * (mean**2 @ inverse + np.sum(exact**2, axis=1))

@@ -24,14 +24,14 @@ class Latent:
     mean : (s, n)
     bag_var : (s, l), at each distinct size;  bag_of : (n,), which of them each bag has
     weights_var : (n,)
-    noise_var : (s,)
+    noise_var : (s,), or (s, n) if it differs between bags
     """
 
     mean: Float64[np.ndarray, "s n"]
     bag_var: Float64[np.ndarray, "s l"]
     bag_of: Int[np.ndarray, " n"]
     weights_var: Float64[np.ndarray, " n"]
-    noise_var: Float64[np.ndarray, " s"]
+    noise_var: Float64[np.ndarray, "s *n"]
 
     @classmethod
     def of_points(

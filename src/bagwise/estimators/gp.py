@@ -1,0 +1,209 @@
+"""Gaussian processes on distributions: the models that we put first.
+
+They know what the linear models know of a bag, and are not linear in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bagwise._utils.threads import one_thread
+from bagwise.embedding.prior import FixedPrior
+from bagwise.estimators.base import BagEstimator, BagRegressor, Pooled
+from bagwise.estimators.classifiers import BagClassifier
+from bagwise.estimators.embeddings import COVARIANCE_FLOOR, BagEmbedding, KernelEmbedding
+from bagwise.estimators.parameters import choice, flag, wrong
+from bagwise.heads.base import Head
+from bagwise.heads.gp import GPHead
+from bagwise.heads.task import Task
+from bagwise.inference.gp_evidence import GPProblem
+from bagwise.inference.second_level import Scales
+from bagwise.likelihoods.base import Likelihood
+from bagwise.likelihoods.probit import Probit
+
+PRIORS = ("learnt", "kernel")
+
+
+class DistributionGP(BagEstimator):
+    """What regressor and classifier share."""
+
+    needs_covariance: ClassVar[bool] = True
+
+    prior: str
+    sampling: float | str
+    size: bool
+    head_: Any
+
+    def _check_parameters(self) -> None:
+        choice("prior", self.prior, PRIORS)
+        flag("size", self.size)
+        self._sampling()
+
+    def _sampling(self) -> float | None:
+        """Return τ, or None if it is to be learnt."""
+        if isinstance(self.sampling, str):
+            choice("sampling", self.sampling, ("auto",))
+            return None
+        number = isinstance(self.sampling, int | float | np.number)
+        if isinstance(self.sampling, bool) or not number or not 0.0 <= self.sampling <= 1.0:
+            raise wrong("sampling", self.sampling, 'a number from 0 to 1, or "auto"')
+        return float(self.sampling)
+
+    def _problem(self, pooled: Pooled, task: Task) -> GPProblem:
+        make = FixedPrior.learnt if self.prior == "learnt" else FixedPrior.kernel
+        model = make(pooled.features, pooled.stats, COVARIANCE_FLOOR).model
+        posterior, tau = model.posterior(pooled.stats), self._sampling()
+        free = list(Scales.names())
+        start = Scales(
+            tilt=-1.0 if self.prior == "learnt" else 0.0,
+            prior_scale=posterior.most_likely_scale(),
+            sampling=1.0 if tau is None else tau,
+        )
+        if tau is not None:
+            free.remove("sampling")
+        if task.design.shape[1] == 1:  # the intercept alone
+            free.remove("effects_length")
+        if task.classes is not None:
+            free = [name for name in free if name not in ("noise", "size_noise")]
+        one_size = len(posterior.sizes) == 1
+        if one_size or not self.size:
+            free = [name for name in free if name not in ("size", "size_length")]
+            start = replace(start, size=1e-12, size_length=1e6)
+        if one_size and "size_noise" in free:
+            free.remove("size_noise")
+            start = replace(start, size_noise=1e-12)
+        counted = task.weights > 0
+        problem = GPProblem(
+            model,
+            posterior,
+            task.labels,
+            task.weights,
+            task.design,
+            start,
+            tuple(free),
+            None if task.classes is None else Probit(),
+        )
+        return problem if counted.all() else problem.take(counted)
+
+    def _fit_head(self, pooled: Pooled, task: Task) -> Head:
+        return GPHead.try_out(self._problem(pooled, task))
+
+    def _finish_head(self, pooled: Pooled, head: Head, task: Task) -> Head:
+        assert isinstance(head, GPHead)
+        with one_thread("blas"):  # as for any other head
+            return head.refined(self._problem(pooled, task), spread=getattr(self, "spread", False))
+
+    @property
+    def sampling_(self) -> float:
+        """τ that was used: 1 if the points are a sample of the bag, 0 if they are all of it."""
+        return self.head_.scales.sampling
+
+    @property
+    def prior_scale_(self) -> float:
+        """Prior scale η."""
+        return self.head_.scales.prior_scale
+
+
+class DistributionGPRegressor(DistributionGP, BagRegressor):
+    """Gaussian process regression on distributions that are known through their points.
+
+    y_i = f(μ_i) + noise,  f ~ GP(0, κ),  μ_i ~ N(M_i, C_i),  noise ~ N(0, σ² + c/N_i)
+
+    κ is linear + Gaussian in the embedding μ_i of the bag, so that labels may depend on the
+    distribution in any smooth way, and on its size and covariates. M_i and C_i are what N_i points
+    tell of it. All scales are those of the largest evidence.
+
+    Parameters
+    ----------
+    embedding : KernelEmbedding or FourierEmbedding, optional
+        Features of the points; by default ``KernelEmbedding(kernel="auto")``: kernel and bandwidth
+        of the largest evidence.
+    prior : "learnt" or "kernel"
+        Covariance of embeddings between bags: as the bags show it, or that of the kernel.
+    sampling : "auto" or float
+        τ: 1 if the points are a sample of what the bag is, 0 if they are all of it; or learnt.
+    size : bool
+        Whether the label may depend on log N itself.
+    spread : bool
+        Whether the width of predictions may depend on what is predicted and on log N.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 60)
+    >>> bags = [rng.normal(0, s, (n, 1)) for s, n in zip(y, [5, 50] * 30)]
+    >>> model = DistributionGPRegressor().fit(bags, y)
+    >>> small, large = model.predict_dist([bags[1][:5], bags[1]]).std
+    >>> bool(small > large)
+    True
+    """
+
+    def __init__(
+        self,
+        embedding: BagEmbedding | None = None,
+        *,
+        prior: str = "learnt",
+        sampling: float | str = "auto",
+        size: bool = True,
+        spread: bool = True,
+    ) -> None:
+        self.embedding = KernelEmbedding(kernel="auto") if embedding is None else embedding
+        self.prior = prior
+        self.sampling = sampling
+        self.size = size
+        self.spread = spread
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        flag("spread", self.spread)
+
+    @property
+    def noise_var_(self) -> float:
+        """Noise variance σ², in squared units of the label, without the part that is by size."""
+        return self.head_.scales.noise * self.label_scale_**2
+
+
+class DistributionGPClassifier(DistributionGP, BagClassifier):
+    """Gaussian process classification of distributions that are known through their points.
+
+    P(y_i = 1) = Φ(f(μ_i)),  f ~ GP(0, κ),  μ_i ~ N(M_i, C_i)
+
+    The model of :class:`DistributionGPRegressor` for two classes, by Laplace's approximation.
+
+    Parameters
+    ----------
+    embedding, prior, sampling, size
+        As in :class:`DistributionGPRegressor`.
+    class_weight : None, "balanced" or dict
+        Weights of the classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.array(["wide", "narrow"] * 30)
+    >>> bags = [rng.normal(0, 2.0 if label == "wide" else 1.0, (20, 1)) for label in y]
+    >>> DistributionGPClassifier().fit(bags, y).predict([rng.normal(0, 2.0, (50, 1))])
+    array(['wide'], dtype='<U6')
+    """
+
+    likelihood: ClassVar[Likelihood] = Probit()
+
+    def __init__(
+        self,
+        embedding: BagEmbedding | None = None,
+        *,
+        prior: str = "learnt",
+        sampling: float | str = "auto",
+        size: bool = True,
+        class_weight: Any = None,
+    ) -> None:
+        self.embedding = KernelEmbedding(kernel="auto") if embedding is None else embedding
+        self.prior = prior
+        self.sampling = sampling
+        self.size = size
+        self.class_weight = class_weight
