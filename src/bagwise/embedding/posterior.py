@@ -34,6 +34,9 @@ ENDLESS = 1e200
 # η is sought within e^±this of the one that halves a bag of median size.
 LOG_RANGE = 20.0
 
+# Least η found by moments, as a share of the one that halves a bag of median size.
+LEAST_SCALE = 1e-3
+
 # Groups of bags of about one size, where each size for itself would take too long.
 MAX_GROUPS = 12
 
@@ -174,6 +177,18 @@ class EmbeddingPosterior:
         sizes = np.minimum(np.asarray(n_points, dtype=np.float64), ENDLESS)
         sizes = np.broadcast_to(sizes, (len(self),))
         return replace(self, at=distinct_sizes(sizes, self.model.shrinks))
+
+    def moment_scale(self) -> float:
+        """Return the η under which bags vary as much as they do, Σ_k ηλ_k = Σ_k (mean t_k² − 1/N).
+
+        Directions in which they vary less than their points would let them count as 0: the floor of
+        Σ makes such directions, and by likelihood they would outvote those in which bags differ.
+        """
+        sizes = self.sizes[self.size_of]
+        excess = np.mean(self.t**2, axis=0) - np.mean(1.0 / sizes)
+        least = LEAST_SCALE / (self.model.typical() * float(np.median(sizes)))
+        total = float(np.sum(self.model.spectrum))
+        return max(float(np.maximum(excess, 0.0).sum()) / total, least) if total > 0 else 1.0
 
     def most_likely_scale(self) -> float:
         """Return the η under which what the bags say is most likely: t_i ~ N(0, ηλ + 1/N_i).

@@ -105,8 +105,8 @@ def learnt_model(
 
     t_i ~ N(0, B + I/N_i),   B ~ inverse Wishart around ηΛ, with the weight of some bags
 
-    Λ = diag(λ) is the covariance of the model given, η the most likely scale of it. B is found by
-    expectation maximisation: with G_i = B (B + I/N_i)^-1,
+    Λ = diag(λ) is the covariance of the model given, η its scale by moments. B is found by
+    expectation maximisation, from the covariance of t less that of the points: with G_i = B (B + I/N_i)^-1,
 
     B ← {ν ηΛ + Σ_i (G_i t_i t_i^T G_i^T + B − G_i B)} / (ν + n)
 
@@ -126,11 +126,14 @@ def learnt_model(
     array([0., 4.])
     """
     posterior = model.posterior(stats)
-    center = posterior.most_likely_scale() * np.diag(model.spectrum)
+    center = posterior.moment_scale() * np.diag(model.spectrum)
     sizes, group_of = size_groups(stats.sizes)
     counts = np.bincount(group_of)
     scatter = [posterior.t[group_of == g].T @ posterior.t[group_of == g] for g in range(len(sizes))]
-    eye, B = np.eye(len(center)), center
+    eye, B = np.eye(len(center)), _positive(
+        posterior.t.T @ posterior.t / len(posterior) - np.mean(1.0 / stats.sizes) * np.eye(len(center)),
+        center,
+    )
     for _ in range(steps):
         total = pseudo_bags * center
         for size, count, outer in zip(sizes, counts, scatter, strict=True):
@@ -147,6 +150,14 @@ def learnt_model(
         spectrum=np.maximum(spectrum, NULL * spectrum[-1]),
         function_map=turn.T @ model.function_map,
     )
+
+
+def _positive(
+    matrix: Float64[np.ndarray, "c c"], least: Float64[np.ndarray, "c c"]
+) -> Float64[np.ndarray, "c c"]:
+    """Return the matrix without its negative directions, and a little of another."""
+    values, vectors = np.linalg.eigh(matrix)
+    return (vectors * np.maximum(values, 0.0)) @ vectors.T + 0.01 * least
 
 
 class ConvolvedPrior:

@@ -59,7 +59,7 @@ class DistributionGP(BagEstimator):
         free = list(Scales.names())
         start = Scales(
             tilt=-1.0 if self.prior == "learnt" else 0.0,
-            prior_scale=posterior.most_likely_scale(),
+            prior_scale=1.0 if self.prior == "learnt" else posterior.moment_scale(),
             sampling=1.0 if tau is None else tau,
         )
         if tau is not None:

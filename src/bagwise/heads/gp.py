@@ -102,10 +102,10 @@ class GPHead:
         return head._with_spread(problem) if spread else head
 
     def _slopes_at(self, problem: GPProblem) -> Float64[np.ndarray, "n c"]:
-        """Return the gradient of the mean at the bags of a problem, in coordinates e."""
+        """Return the slopes of the mean at the bags of a problem, in what they say."""
         state = problem.state(self.scales)
         slope = SecondLevelKernel(self.scales).slope(state.inputs, self.basis, self.alpha)
-        return slope * state.coordinates.units
+        return slope * state.coordinates.units * (1.0 - state.slack)
 
     def _with_spread(self, problem: GPProblem) -> GPHead:
         """Fit the spread to what each label is away from its mean given the others.

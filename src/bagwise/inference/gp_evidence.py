@@ -206,7 +206,8 @@ class GPProblem:
     labels, weights : (n,);  design : (n, r)
     start : Scales, where the search begins;  free : names of those that are sought
     likelihood : Probit of classes, or None of real labels
-    slopes : (n, c), g in the coordinates of the posterior, or None if f is not known yet
+    slopes : (n, c), of the mean in what each bag says, t, or None if f is not known yet. They are
+        what the labels determine; in the embedding itself they are 1/(1 − κ) times as steep
     """
 
     model: EmbeddingModel
@@ -271,7 +272,7 @@ class GPProblem:
         """Return what f varies over what is left open of each bag."""
         if self.slopes is None:
             return SecondLevelKernel(state.coordinates.scales).nugget(state.inputs)
-        return (self.slopes**2 * state.slack) @ state.coordinates.prior_var
+        return np.sum(self.slopes**2 * state.said_var, axis=1)
 
     def condition(self, gram: Matrix, scales: Scales) -> Conditional:
         """Condition on the labels."""
@@ -320,10 +321,10 @@ class GPProblem:
         by_mean = float(np.sum(mean * state.slack))
         by_scale["prior_scale"] = by_mean - 0.5 * float(mean.sum()) - by_var
         by_scale["sampling"] = by_var - by_mean
-        if self.slopes is not None:  # C = ηλκ has κ and 1 − κ
-            left = own[:, None] * self.slopes**2 * state.coordinates.prior_var * state.slack
-            by_scale["prior_scale"] += float(np.sum(left * state.slack))
-            by_scale["sampling"] += float(np.sum(left * (1.0 - state.slack)))
+        if self.slopes is not None:  # ηλκ/(1 − κ)² = τ/N/(1 − κ) has −κ and 1 + κ
+            left = own[:, None] * self.slopes**2 * state.said_var
+            by_scale["prior_scale"] -= float(np.sum(left * state.slack))
+            by_scale["sampling"] += float(np.sum(left * (1.0 + state.slack)))
         both = 0.5 * mean.sum(axis=0) + var.sum(axis=0)
         by_scale["tilt"] = float(both @ state.coordinates.tilting)
         return by_scale
@@ -352,6 +353,9 @@ class GPProblem:
         return self.start.moved(self.free, found.x), float(found.fun) / len(self.labels)
 
 
+# Least share of what a bag says that is believed.
+TINY = 1e-12
+
 # The loss where A cannot be factorised.
 HOPELESS = 1e10
 
@@ -370,6 +374,11 @@ class State:
     coordinates: Coordinates
     slack: Float64[np.ndarray, "n c"]
     group_slack: Float64[np.ndarray, "g c"]
+
+    @cached_property
+    def said_var(self) -> Float64[np.ndarray, "n c"]:
+        """ηλκ/(1 − κ)²: what is left open of a bag, in units of what it says."""
+        return self.coordinates.prior_var * self.slack / np.maximum(1.0 - self.slack, TINY) ** 2
 
 
 def inverse_of(factor: Matrix) -> Matrix:
