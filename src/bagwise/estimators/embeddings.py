@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float64
-from sklearn.base import TransformerMixin
+from sklearn.base import TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags.bags import Bags, as_bags
@@ -57,12 +57,21 @@ class BagEmbedding(TransformerMixin, TakesBags):
     output: str
     random_state: Any
     _column: ClassVar[str]
+    _count: ClassVar[str]
 
     @abstractmethod
     def _maker(
         self, points: Points, scaling: Scaling, rng: np.random.Generator
     ) -> Callable[[Kernel], Features]:
         """Return kernel ↦ Features, with what is random not depending on the kernel."""
+
+    def with_default(self, n: int) -> Self:
+        """Return this embedding with n features, unless it says how many."""
+        same = clone(self)
+        given = not isinstance(getattr(self, "landmarks", ""), str)  # the landmarks themselves
+        if getattr(same, self._count) is None and not given:
+            same.set_params(**{self._count: n})
+        return same
 
     def candidates(self, bags: Bags) -> list[Features]:
         """Make the features of training bags: one set, or one for each bandwidth to be tried."""
@@ -194,6 +203,7 @@ class KernelEmbedding(BagEmbedding):
     """
 
     _column: ClassVar[str] = "landmark"
+    _count: ClassVar[str] = "n_landmarks"
 
     def __init__(
         self,
@@ -252,6 +262,7 @@ class FourierEmbedding(BagEmbedding):
     """
 
     _column: ClassVar[str] = "wave"
+    _count: ClassVar[str] = "n_features"
 
     def __init__(
         self,

@@ -6,18 +6,21 @@ They know what the linear models know of a bag, and are not linear in it.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from bagwise._utils.progress import Progress, wanted
 from bagwise._utils.threads import one_thread
+from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.embedding.prior import FixedPrior
+from bagwise.embedding.sums import summarise, summarise_each
 from bagwise.estimators.base import BagEstimator, BagRegressor, Pooled
 from bagwise.estimators.classifiers import BagClassifier
 from bagwise.estimators.embeddings import COVARIANCE_FLOOR, BagEmbedding, KernelEmbedding
 from bagwise.estimators.parameters import choice, flag, wrong
 from bagwise.heads.base import Head
-from bagwise.heads.gp import GPHead
+from bagwise.heads.gp import TRIAL_BAGS, GPHead, some_of
 from bagwise.heads.task import Task
 from bagwise.inference.gp_evidence import GPProblem
 from bagwise.inference.second_level import Scales
@@ -25,6 +28,17 @@ from bagwise.likelihoods.base import Likelihood
 from bagwise.likelihoods.probit import Probit
 
 PRIORS = ("learnt", "kernel")
+
+# Landmarks by default, and where kernels are compared.
+LANDMARKS = 200
+TRIAL_LANDMARKS = 60
+
+
+class Trial(NamedTuple):
+    """A kernel that was tried, and −log evidence per bag: the smaller the better."""
+
+    kernel: Any
+    loss: float
 
 
 class DistributionGP(BagEstimator):
@@ -36,6 +50,37 @@ class DistributionGP(BagEstimator):
     sampling: float | str
     size: bool
     head_: Any
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to bags X and labels y (n_bags,), as every other model.
+
+        Kernel and bandwidth are chosen on some of the bags and with few landmarks, by evidence.
+        """
+        bags = as_bags(X)
+        task = self.make_task(bags, y, sample_weight)
+        self._check_embedding()
+        self._check_parameters()
+        embedding = self.embedding.with_default(LANDMARKS)
+        place, self.tried_ = 0, list[Trial]()
+        if embedding.n_candidates > 1:
+            self.tried_ = self._try_out(bags, task)
+            place = int(np.argmin([trial.loss for trial in self.tried_]))
+        features = embedding.candidates(bags)[place]
+        return self.fit_pooled(Pooled(features, summarise(bags, features)), bags, task)
+
+    def _try_out(self, bags: Bags, task: Task) -> list[Trial]:
+        """Fit each candidate to some of the bags."""
+        if not isinstance(bags, BagStream):  # whose points are all read in any case
+            some = some_of(bags.n_bags, TRIAL_BAGS)
+            bags, task = bags[some], task.take(some)
+        candidates = self.embedding.with_default(TRIAL_LANDMARKS).candidates(bags)
+        tried = list[Trial]()
+        with Progress("choosing a kernel", len(candidates), wanted()) as bar:
+            for features, stats in zip(candidates, summarise_each(bags, candidates), strict=True):
+                head = self._fit_head_alone(Pooled(features, stats), task)
+                tried.append(Trial(getattr(features, "kernel", None), head.loss))
+                bar.advance()
+        return tried
 
     def _check_parameters(self) -> None:
         choice("prior", self.prior, PRIORS)

@@ -20,13 +20,14 @@ from bagwise.predictions.latent import Latent
 
 # Bags on which kernels and bandwidths are compared, and steps of the search for scales there.
 TRIAL_BAGS = 300
-TRIAL_STEPS = 25
+TRIAL_STEPS = 15
 
 # Bags up to which the process is exact; of more, so many find the scales and are the basis.
 EXACT_BAGS = 2000
 BASIS_BAGS = 1000
 
-# Steps of the search for the scales, when it starts near them.
+# Fits to all bags, each with the slopes of the one before, and steps of each.
+ROUNDS = 2
 STEPS = 40
 
 # Equally probable values that stand for the spread of a latent value left open by the regression.
@@ -85,18 +86,21 @@ class GPHead:
     @classmethod
     def try_out(cls, problem: GPProblem) -> GPHead:
         """Fit to some of the bags, to see what the features are worth."""
-        some = problem.take(_some(len(problem.labels), TRIAL_BAGS))
-        return cls.at(some, *some.maximise(TRIAL_STEPS))
+        some = problem.take(some_of(len(problem.labels), TRIAL_BAGS))
+        head = cls.at(some, *some.maximise(TRIAL_STEPS))
+        return head._again(problem, some, TRIAL_STEPS)
+
+    def _again(self, problem: GPProblem, part: GPProblem, steps: int) -> GPHead:
+        """Fit to a part of the bags, starting here and with the slopes found here."""
+        known = replace(part, start=self.scales, center=problem.start, slopes=self._slopes_at(part))
+        return self.at(known, *known.maximise(steps))
 
     def refined(self, problem: GPProblem, *, spread: bool = True) -> GPHead:
         """Fit to all bags, starting here; in each round with the slopes of the one before."""
         n, head = len(problem.labels), self
-        exact = problem if n <= EXACT_BAGS else problem.take(_some(n, BASIS_BAGS))
-        for part in (exact.take(_some(len(exact.labels), TRIAL_BAGS)), exact, exact):
-            known = replace(
-                part, start=head.scales, center=problem.start, slopes=head._slopes_at(part)
-            )
-            head = self.at(known, *known.maximise(STEPS))
+        exact = problem if n <= EXACT_BAGS else problem.take(some_of(n, BASIS_BAGS))
+        for _ in range(ROUNDS):
+            head = head._again(problem, exact, STEPS)
         if exact is not problem:
             return head._induced(problem, spread)
         return head._with_spread(problem) if spread else head
@@ -213,7 +217,7 @@ class GPHead:
         )
 
 
-def _some(n: int, most: int) -> np.ndarray:
+def some_of(n: int, most: int) -> np.ndarray:
     """Return the places of some bags, chosen at random but always the same, in order."""
     return np.sort(np.random.default_rng(0).permutation(n)[:most])
 

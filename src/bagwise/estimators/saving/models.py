@@ -16,6 +16,7 @@ from bagwise.estimators.classifiers import (
     BDRClassifier,
     ShrinkageClassifier,
 )
+from bagwise.estimators.gp import DistributionGPClassifier, DistributionGPRegressor
 from bagwise.estimators.mean_embedding import LandmarkRidgeHead, MeanEmbeddingRidge, SecondLevel
 from bagwise.estimators.posterior_model import PosteriorModel
 from bagwise.estimators.regressors import (
@@ -32,6 +33,7 @@ from bagwise.exceptions import BagwiseError, SavedModelError
 from bagwise.features.kernels import Kernel
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures
 from bagwise.features.scaling import Scaling
+from bagwise.heads.gp import GPHead
 from bagwise.heads.linear import LinearHead
 from bagwise.heads.posterior import PosteriorHead
 from bagwise.heads.shrinkage import ShrinkageHead
@@ -49,6 +51,8 @@ HEADS: dict[type[BagEstimator], type] = {
     BayesianLogisticClassifier: PosteriorHead,
     ShrinkageClassifier: ShrinkageHead,
     BDRClassifier: PosteriorHead,
+    DistributionGPRegressor: GPHead,
+    DistributionGPClassifier: GPHead,
 }
 ESTIMATORS = {cls.__name__: cls for cls in HEADS}
 

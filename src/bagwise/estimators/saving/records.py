@@ -21,6 +21,7 @@ from bagwise.estimators.saving.parts import Reader, unfit
 from bagwise.features.kernels import RBF, Additive, Linear, Matern
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures
 from bagwise.features.scaling import Scaling
+from bagwise.heads.gp import GPHead
 from bagwise.heads.linear import LinearHead
 from bagwise.heads.posterior import PosteriorHead
 from bagwise.heads.shrinkage import ShrinkageHead
@@ -28,9 +29,12 @@ from bagwise.inference.diagnostics import Diagnostics
 from bagwise.inference.draws import Draws, Trajectories
 from bagwise.inference.effects import FixedEffects
 from bagwise.inference.evidence import WeightPosterior
+from bagwise.inference.gp_evidence import Sizing
 from bagwise.inference.posterior_mode import Mode
 from bagwise.inference.priors import Priors, ScalePriors
+from bagwise.inference.second_level import Inputs, Scales
 from bagwise.inference.settings import NUTS
+from bagwise.inference.spread import Spread
 from bagwise.likelihoods import Gaussian, Logistic, Probit
 
 # What a model may hold, or have as a parameter; an estimator among them with its parameters only.
@@ -41,6 +45,7 @@ CLASSES: dict[str, type] = {
         *(Scaling, LandmarkFeatures, FourierFeatures, Bags),
         *(FixedEffects, WeightPosterior, EmbeddingModel, Mode, Draws, Trajectories, ScalePriors),
         *(LinearHead, ShrinkageHead, PosteriorHead, SecondLevel, LandmarkRidgeHead),
+        *(GPHead, Inputs, Scales, Sizing, Spread),
         *(Gaussian, Probit, Logistic),
         *(Priors, NUTS, Diagnostics),
         *(KernelEmbedding, FourierEmbedding),
