@@ -349,7 +349,8 @@ def test_bags_of_one_point_cannot_be_shrunk():
     assert KernelEmbedding(3).fit_transform(ones).shape == (40, 3)
     fails(
         lambda: KernelEmbedding(3, output="shrunk").fit(ones),
-        "every bag has one point", "two points or more", 'Use output="mean"', error=InvalidBagsError,
+        "every bag has one point", "two points or more", 'Use output="mean"',
+        error=InvalidBagsError,
     )  # fmt: skip
 
 
