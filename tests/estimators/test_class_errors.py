@@ -187,7 +187,7 @@ BAD_CLASS_WEIGHTS = {
 @pytest.mark.parametrize("case", BAD_CLASS_WEIGHTS)
 def test_bad_class_weight(model, case):
     weight, parts = BAD_CLASS_WEIGHTS[case]
-    estimator = type(model)(**model.get_params()).set_params(class_weight=weight)
+    estimator = clone(model).set_params(class_weight=weight)
     fails(lambda: estimator.fit(BAGS, LABELS), *parts, error=InvalidLabelsError)
 
 
