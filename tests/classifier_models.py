@@ -10,6 +10,7 @@ from bagwise import (
     Bags,
     BayesianLogisticClassifier,
     BDRClassifier,
+    DistributionGPClassifier,
     FourierEmbedding,
     KernelEmbedding,
     ShrinkageClassifier,
@@ -24,6 +25,7 @@ CORE = {
     "shrinkage": ShrinkageClassifier(SMALL),
     "bdr-laplace": BDRClassifier(SMALL, inference="laplace"),
     "logistic-laplace": BayesianLogisticClassifier(SMALL),
+    "gp": DistributionGPClassifier(SMALL),
 }
 MODELS = CORE | {
     "shrinkage-convolved": ShrinkageClassifier(SMALL, weight_var=10.0, prior="convolved"),
@@ -37,7 +39,7 @@ SAMPLED = {  # once for all tests: the sampler compiles for seconds
     "bdr-nuts": BDRClassifier(SMALL, inference=FEW),
     "logistic-nuts": BayesianLogisticClassifier(SMALL, inference=FEW),
 }
-CLASSES = [BDRClassifier, BayesianLogisticClassifier, ShrinkageClassifier]
+CLASSES = [BDRClassifier, BayesianLogisticClassifier, DistributionGPClassifier, ShrinkageClassifier]
 SAMPLED_NAMES = [pytest.param(name, marks=few_draws) for name in SAMPLED]
 
 every_model = pytest.mark.parametrize("name", MODELS)

@@ -25,8 +25,8 @@ import numpy as np
 rng = np.random.default_rng(0)
 y = rng.uniform(1, 2, 20)
 bags = [rng.normal(0, s, (10, 1)) for s in y]
-bagwise.ShrinkageRegressor(n_landmarks=5).fit(bags, y).predict_dist(bags).interval(0.9)
-bagwise.BayesianLinearRegressor(n_landmarks=5).fit(bags, y).predict(bags)
+bagwise.ShrinkageRegressor(bagwise.KernelEmbedding(5)).fit(bags, y).predict_dist(bags).interval(0.9)
+bagwise.BayesianLinearRegressor(bagwise.KernelEmbedding(5)).fit(bags, y).predict(bags)
 """
 
 

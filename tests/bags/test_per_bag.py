@@ -345,9 +345,11 @@ def test_splits_of_scikit_learn(X, y):
     scores = cross_val_score(model(), X, y, scoring=bagwise.scorers.neg_nll, **options)
     by_hand = cross_val_score(model(), BAGS, Y, scoring=bagwise.scorers.neg_nll, **options)
     assert_array_equal(scores, by_hand)
-    search = GridSearchCV(model(), {"n_landmarks": [4, 6]}, **options).fit(X, y)
+    search = GridSearchCV(model(), {"embedding__n_landmarks": [4, 6]}, **options).fit(X, y)
     assert search.best_score_ == pytest.approx(
-        GridSearchCV(model(), {"n_landmarks": [4, 6]}, **options).fit(BAGS, Y).best_score_
+        GridSearchCV(model(), {"embedding__n_landmarks": [4, 6]}, **options)
+        .fit(BAGS, Y)
+        .best_score_
     )
     train, test, y_train, y_test = train_test_split(X, y, random_state=0)
     assert model().fit(train, y_train).score(test, y_test) > 0.3

@@ -429,10 +429,10 @@ def test_directions_left_out_do_not_matter_to_a_point_estimate(monkeypatch):
     rng = np.random.default_rng(14)
     y = rng.uniform(1, 2, 60)
     bags = [rng.normal(x, 0.4, (12, 2)) for x in y]
-    settings = KernelEmbedding(60, bandwidth=2.0)
-    few = ShrinkageRegressor(settings).fit(bags, y)
+    embedding = KernelEmbedding(60, bandwidth=2.0)
+    few = ShrinkageRegressor(embedding).fit(bags, y)
     monkeypatch.setattr(embedding_model, "HIDDEN", 1e-9)
-    all_ = ShrinkageRegressor(settings).fit(bags, y)
+    all_ = ShrinkageRegressor(embedding).fit(bags, y)
     assert len(few.head_.w) < 0.7 * len(all_.head_.w)
     found, expected = few.predict_dist(bags), all_.predict_dist(bags)
     assert_allclose(found.mean, expected.mean, atol=0.03 * expected.std.mean())

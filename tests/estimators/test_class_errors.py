@@ -6,6 +6,7 @@ from dataclasses import fields
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from bagwise import (
     BayesianLogisticClassifier,
@@ -186,7 +187,7 @@ BAD_CLASS_WEIGHTS = {
 @pytest.mark.parametrize("case", BAD_CLASS_WEIGHTS)
 def test_bad_class_weight(model, case):
     weight, parts = BAD_CLASS_WEIGHTS[case]
-    estimator = type(model)(**model.get_params()).set_params(class_weight=weight)
+    estimator = clone(model).set_params(class_weight=weight)
     fails(lambda: estimator.fit(BAGS, LABELS), *parts, error=InvalidLabelsError)
 
 
@@ -194,7 +195,7 @@ def test_bad_class_weight(model, case):
 
 
 def with_params(model, **params):
-    return type(model)(**model.get_params()).set_params(**params)
+    return clone(model).set_params(**params)
 
 
 @every_posterior
@@ -272,7 +273,10 @@ def test_settings_may_be_numbers_of_numpy():
     [
         ({"prior": "flat"}, ("prior is 'flat'", '"kernel" or "convolved"', "set_params(prior")),
         ({"covariance_floor": 0.0}, ("covariance_floor is 0.0", "a finite number > 0")),
-        ({"prior": "convolved", "kernel": "linear"}, ("the convolved prior was", "the RBF kernel")),
+        (
+            {"prior": "convolved", "embedding__kernel": "linear"},
+            ("the convolved prior was", "the RBF kernel"),
+        ),
     ],
     ids=lambda value: str(value)[:20],
 )

@@ -23,7 +23,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bagwise import Bags, PointwiseTransformer
+from bagwise import Bags, KernelEmbedding, PointwiseTransformer
 from bagwise.inference import Priors
 from classifier_models import (
     ARRAYS,
@@ -49,7 +49,7 @@ from contract_models import params_of, seeded
 
 @every_class
 def test_init_only_stores(cls):
-    odd = {"covariance_floor": -1.5, "priors": Priors(noise=1e9)}
+    odd = {"embedding": KernelEmbedding(-3), "covariance_floor": -1.5, "priors": Priors(noise=1e9)}
     values = {
         name: odd.get(name, object() if parameter.annotation in ("Any", Any) else "no such word")
         for name, parameter in inspect.signature(cls).parameters.items()

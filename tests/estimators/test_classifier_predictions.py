@@ -36,7 +36,7 @@ DRAWN = 0.02
 
 
 def fixed(name):
-    return unfitted(name).set_params(FIXED)
+    return unfitted(name).set_params(embedding=FIXED)
 
 
 # ---- probabilities ------------------------------------------------------------------------------

@@ -161,10 +161,10 @@ def test_sample_weights_reach_every_fit(name):
         make_pipeline(StandardScaler(), REGRESSORS["gaussian"]),
         sklearn_pipeline(PointwiseTransformer(StandardScaler()), REGRESSORS["gaussian"]),
         sklearn_pipeline("passthrough", REGRESSORS["gaussian"]),
-        GridSearchCV(REGRESSORS["gaussian"], {"n_landmarks": [6]}, cv=2),
+        GridSearchCV(REGRESSORS["gaussian"], {"embedding__n_landmarks": [6]}, cv=2),
         sklearn_pipeline(
             PointwiseTransformer(StandardScaler()),
-            GridSearchCV(REGRESSORS["gaussian"], {"n_landmarks": [6]}, cv=2),
+            GridSearchCV(REGRESSORS["gaussian"], {"embedding__n_landmarks": [6]}, cv=2),
         ),
     ],
     ids=["ours", "pipeline", "passthrough", "search", "both"],

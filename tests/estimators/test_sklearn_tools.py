@@ -73,8 +73,11 @@ def pair(model):
 # ---- these hand bags on -------------------------------------------------------------------------
 
 META = {
-    "GridSearchCV": (GridSearchCV(regressor(), {"n_landmarks": [4, 8]}, cv=2), Y),
-    "RandomizedSearchCV": (RandomizedSearchCV(regressor(), {"n_landmarks": [4]}, n_iter=1), Y),
+    "GridSearchCV": (GridSearchCV(regressor(), {"embedding__n_landmarks": [4, 8]}, cv=2), Y),
+    "RandomizedSearchCV": (
+        RandomizedSearchCV(regressor(), {"embedding__n_landmarks": [4]}, n_iter=1),
+        Y,
+    ),
     "VotingRegressor": (VotingRegressor(pair(regressor)), Y),
     "StackingRegressor": (StackingRegressor(pair(regressor), cv=2), Y),
     "TransformedTargetRegressor": (
@@ -111,7 +114,7 @@ FUNCTIONS = {
     "TimeSeriesSplit": lambda: cross_val_score(regressor(), BAGS, Y, cv=TimeSeriesSplit(2)),
     "learning_curve": lambda: learning_curve(regressor(), BAGS, Y, cv=2, train_sizes=[0.5, 1.0])[2],
     "validation_curve": lambda: validation_curve(
-        regressor(), BAGS, Y, param_name="n_landmarks", param_range=[4, 8], cv=2
+        regressor(), BAGS, Y, param_name="embedding__n_landmarks", param_range=[4, 8], cv=2
     )[1],
     "permutation_test_score": lambda: permutation_test_score(
         regressor(), BAGS, Y, cv=2, n_permutations=2, random_state=0

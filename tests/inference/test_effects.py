@@ -49,11 +49,11 @@ def test_dummies_that_add_up_to_one_predict_like_all_but_one_of_them(make):
     group = np.arange(30) % 3
     dummies = np.column_stack([np.eye(3)[group], np.full(30, 4.0)])  # and a constant column
     y = y + 0.5 * group
-    options = {} if make is MeanEmbeddingRidge else FIXED
+    embedding = None if make is MeanEmbeddingRidge else FIXED
     found = []
     for columns in ([0, 1, 2, 3], [0, 1]):
         given = Bags.from_list(bags, covariates=dummies[:, columns])
-        found.append(make(**options).fit(given, y).predict_dist(given))
+        found.append(make(embedding).fit(given, y).predict_dist(given))
     assert_allclose(found[0].mean, found[1].mean, rtol=1e-4)
     assert_allclose(found[0].std, found[1].std, rtol=1e-3)
 

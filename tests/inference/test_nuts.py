@@ -124,7 +124,7 @@ def test_an_interrupt_before_the_first_draw_is_passed_on(monkeypatch):
 SCRIPT = """
 import sys, warnings
 import numpy as np
-from bagwise import BDRRegressor
+from bagwise import BDRRegressor, KernelEmbedding
 from bagwise.inference import NUTS, nuts
 
 run = nuts._Chain.run

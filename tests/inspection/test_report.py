@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
 
 import bagwise
-from bagwise import BagwiseError, KernelEmbedding, report
+from bagwise import BagwiseError, report
 from bagwise.inspection.report import influence
 from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.parts import VarianceParts
@@ -18,12 +18,12 @@ from report_pages import HOSTILE, Page, data_of, spread_bags
 
 
 def quick(name="shrinkage"):
-    options = KernelEmbedding(8, bandwidth=1.0)
+    embedding = bagwise.KernelEmbedding(8, bandwidth=1.0)
     return {
-        "shrinkage": bagwise.ShrinkageRegressor(options),
-        "BLR": bagwise.BayesianLinearRegressor(options),
-        "classes": bagwise.ShrinkageClassifier(options),
-        "logistic": bagwise.BayesianLogisticClassifier(options),
+        "shrinkage": bagwise.ShrinkageRegressor(embedding),
+        "BLR": bagwise.BayesianLinearRegressor(embedding),
+        "classes": bagwise.ShrinkageClassifier(embedding),
+        "logistic": bagwise.BayesianLogisticClassifier(embedding),
     }[name]
 
 
@@ -362,7 +362,7 @@ BAGS, Y = spread_bags(12)
 )
 def test_what_cannot_be_compared_is_refused(models, options, words):
     with pytest.raises(BagwiseError, match=words):
-        report.make(options, BAGS, Y, models, progress=False)
+        report.make(BAGS, Y, models, progress=False, **options)
 
 
 def test_too_few_bags_are_refused():

@@ -49,12 +49,12 @@ def addresses(tmp_path_factory):
     ids = [f"bag {i}" for i in range(120)]
     ids[HOSTILE_BAG] = HOSTILE
     bags, y = spread_bags(120, ids=ids, covariates=True)
-    options = bagwise.KernelEmbedding(8, bandwidth=1.0)
+    embedding = bagwise.KernelEmbedding(8, bandwidth=1.0)
     real = {
-        "shrinkage": bagwise.ShrinkageRegressor(options),
-        "BLR": bagwise.BayesianLinearRegressor(options),
+        "shrinkage": bagwise.ShrinkageRegressor(embedding),
+        "BLR": bagwise.BayesianLinearRegressor(embedding),
     }
-    classes = {"shrinkage": bagwise.ShrinkageClassifier(options)}
+    classes = {"shrinkage": bagwise.ShrinkageClassifier(embedding)}
     made = {
         "real": report.make(bags, 100 * (y - 1.5), real, folds=2, progress=False),
         "classes": report.make(bags, np.where(y > 1.5, "wide", "narrow"), classes, folds=2),

@@ -121,17 +121,20 @@ class BagEmbedding(TransformerMixin, TakesBags):
         bags, output = as_bags(X), choice("output", self.output, OUTPUTS, self._name)
         found = self.candidates(bags)
         first = len(self._scales(self._kernels(bags.n_features)[0]))
-        self.features_ = found[AUTO_SCALES.index(1.0)] if first > 1 else found[0]
+        features = found[AUTO_SCALES.index(1.0)] if first > 1 else found[0]
         for name in ("model_", "prior_scale_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         if output != "mean":
-            stats = summarise(bags, self.features_)
+            stats = summarise(bags, features)
             need_covariance(stats, 'Use output="mean".')
-            self.model_ = FixedPrior.kernel(self.features_, stats, COVARIANCE_FLOOR).model
+            self.model_ = FixedPrior.kernel(features, stats, COVARIANCE_FLOOR).model
             self.prior_scale_ = self.model_.posterior(stats).most_likely_scale()
+        self.features_, self._output = features, output
         self._keep_columns(bags)
-        self._output = output
         return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_output")
 
     def transform(self, X: Any) -> Float64[np.ndarray, "n k"]:
         """Return a row for each bag: what is known of its embedding, and then its covariates."""
