@@ -115,7 +115,7 @@ def seeded(model, seed):
 
 
 def is_shrinkage(name):
-    return isinstance(unfitted(name), ShrinkageRegressor | BDRRegressor)
+    return isinstance(unfitted(name), ShrinkageRegressor | BDRRegressor | DistributionGPRegressor)
 
 
 def knows_its_weights(name):
@@ -123,7 +123,7 @@ def knows_its_weights(name):
     model = unfitted(name)
     if isinstance(model, BDRRegressor):
         return model.inference != "map"
-    return isinstance(model, BayesianLinearRegressor)
+    return isinstance(model, BayesianLinearRegressor | DistributionGPRegressor)
 
 
 def assert_same_prediction(a, b):

@@ -65,7 +65,8 @@ def test_predictive_distribution(name):
     parts = prediction.parts
     assert (parts.noise == 0).all()
     assert (parts.bag > 0).all() == knows_sizes(name)
-    assert (parts.weights > 0).all() == (getattr(fitted(name), "inference", "map") != "map")
+    unsure = name == "gp" or getattr(fitted(name), "inference", "map") != "map"
+    assert (parts.weights > 0).all() == unsure
 
 
 @core_model
@@ -136,7 +137,8 @@ def test_points_that_come_twice_change_the_size_and_so_the_confidence(name):
         assert_allclose(many.probability, few.probability, rtol=1e-8)
         return
     assert (many.parts.bag < few.parts.bag).all()
-    assert_allclose(many.parts.bag, few.at_size(4 * NEW.sizes).parts.bag, rtol=1e-12)
+    if name != "gp":  # which has another slope where the bag is now
+        assert_allclose(many.parts.bag, few.at_size(4 * NEW.sizes).parts.bag, rtol=1e-12)
     assert not np.allclose(many.probability, few.probability, atol=0.01)
 
 

@@ -24,6 +24,7 @@ from bagwise import (
     Bags,
     BayesianLinearRegressor,
     BDRRegressor,
+    DistributionGPRegressor,
     FourierEmbedding,
     FrequentistShrinkageRegressor,
     KernelEmbedding,
@@ -160,6 +161,7 @@ GRIDS = {
     FrequentistShrinkageRegressor: {"penalty": [1e-3, 1e6]},
     ShrinkageRegressor: {"weight_var": [10.0, 1e-9]},
     BDRRegressor: {"embedding__n_landmarks": [8, 1]},
+    DistributionGPRegressor: {"embedding__n_landmarks": [8, 1]},
     MeanEmbeddingRidge: {"penalty": [1e-3, 1e6]},
 }
 

@@ -18,7 +18,7 @@ from bagwise.embedding.sums import summarise, summarise_each
 from bagwise.estimators.base import BagEstimator, BagRegressor, Pooled
 from bagwise.estimators.classifiers import BagClassifier
 from bagwise.estimators.embeddings import COVARIANCE_FLOOR, BagEmbedding, KernelEmbedding
-from bagwise.estimators.parameters import choice, flag, wrong
+from bagwise.estimators.parameters import choice, wrong
 from bagwise.heads.base import Head
 from bagwise.heads.gp import TRIAL_BAGS, GPHead, some_of
 from bagwise.heads.task import Task
@@ -34,11 +34,25 @@ LANDMARKS = 200
 TRIAL_LANDMARKS = 60
 
 
+# Labels are standardised unless they are constant; then there is nothing to learn.
+CONSTANT = 1e-9
+CERTAIN = Scales(linear=1e-12, gauss=1e-12, effects=1e-12, size=1e-12, noise=1e-12, size_noise=1e-12)
+
+
 class Trial(NamedTuple):
     """A kernel that was tried, and −log evidence per bag: the smaller the better."""
 
     kernel: Any
     loss: float
+
+
+def _switch(name: str, value: Any) -> bool:
+    """Return whether something is to be decided by the data, or left out."""
+    if isinstance(value, str) and value == "auto":
+        return True
+    if not isinstance(value, bool | np.bool_):
+        raise wrong(name, value, '"auto" or False')
+    return bool(value)
 
 
 class DistributionGP(BagEstimator):
@@ -48,7 +62,7 @@ class DistributionGP(BagEstimator):
 
     prior: str
     sampling: float | str
-    size: bool
+    size: bool | str
     head_: Any
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -61,12 +75,12 @@ class DistributionGP(BagEstimator):
         self._check_embedding()
         self._check_parameters()
         embedding = self.embedding.with_default(LANDMARKS)
-        place, self.tried_ = 0, list[Trial]()
-        if embedding.n_candidates > 1:
-            self.tried_ = self._try_out(bags, task)
-            place = int(np.argmin([trial.loss for trial in self.tried_]))
+        tried = self._try_out(bags, task) if embedding.n_candidates > 1 else []
+        place = int(np.argmin([trial.loss for trial in tried])) if tried else 0
         features = embedding.candidates(bags)[place]
-        return self.fit_pooled(Pooled(features, summarise(bags, features)), bags, task)
+        self.fit_pooled(Pooled(features, summarise(bags, features)), bags, task)
+        self.tried_ = tried
+        return self
 
     def _try_out(self, bags: Bags, task: Task) -> list[Trial]:
         """Fit each candidate to some of the bags."""
@@ -84,7 +98,7 @@ class DistributionGP(BagEstimator):
 
     def _check_parameters(self) -> None:
         choice("prior", self.prior, PRIORS)
-        flag("size", self.size)
+        _switch("size", self.size)
         self._sampling()
 
     def _sampling(self) -> float | None:
@@ -114,12 +128,14 @@ class DistributionGP(BagEstimator):
         if task.classes is not None:
             free = [name for name in free if name not in ("noise", "size_noise")]
         one_size = len(posterior.sizes) == 1
-        if one_size or not self.size:
+        if one_size or not _switch("size", self.size):
             free = [name for name in free if name not in ("size", "size_length")]
             start = replace(start, size=1e-12, size_length=1e6)
         if one_size and "size_noise" in free:
             free.remove("size_noise")
             start = replace(start, size_noise=1e-12)
+        if task.classes is None and np.abs(task.labels).max() < CONSTANT:
+            free, start = [], CERTAIN
         counted = task.weights > 0
         problem = GPProblem(
             model,
@@ -139,7 +155,8 @@ class DistributionGP(BagEstimator):
     def _finish_head(self, pooled: Pooled, head: Head, task: Task) -> Head:
         assert isinstance(head, GPHead)
         with one_thread("blas"):  # as for any other head
-            return head.refined(self._problem(pooled, task), spread=getattr(self, "spread", False))
+            spread = _switch("spread", getattr(self, "spread", False))
+            return head.refined(self._problem(pooled, task), spread=spread)
 
     @property
     def sampling_(self) -> float:
@@ -170,10 +187,11 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         Covariance of embeddings between bags: as the bags show it, or that of the kernel.
     sampling : "auto" or float
         τ: 1 if the points are a sample of what the bag is, 0 if they are all of it; or learnt.
-    size : bool
-        Whether the label may depend on log N itself.
-    spread : bool
-        Whether the width of predictions may depend on what is predicted and on log N.
+    size : "auto" or False
+        Whether the label may depend on log N itself, as far as the evidence asks for it.
+    spread : "auto" or False
+        Whether the width of predictions may depend on what is predicted and on log N, as far as
+        residuals left out ask for it.
 
     Examples
     --------
@@ -193,8 +211,8 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         *,
         prior: str = "learnt",
         sampling: float | str = "auto",
-        size: bool = True,
-        spread: bool = True,
+        size: bool | str = "auto",
+        spread: bool | str = "auto",
     ) -> None:
         self.embedding = KernelEmbedding(kernel="auto") if embedding is None else embedding
         self.prior = prior
@@ -204,7 +222,7 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        flag("spread", self.spread)
+        _switch("spread", self.spread)
 
     @property
     def noise_var_(self) -> float:
@@ -244,7 +262,7 @@ class DistributionGPClassifier(DistributionGP, BagClassifier):
         *,
         prior: str = "learnt",
         sampling: float | str = "auto",
-        size: bool = True,
+        size: bool | str = "auto",
         class_weight: Any = None,
     ) -> None:
         self.embedding = KernelEmbedding(kernel="auto") if embedding is None else embedding

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float64, Int
 
 from bagwise.bags.bags import Bags
 from bagwise.bags.checks import check_classes, check_labels
@@ -86,7 +86,7 @@ class Task:
         design = effects.design(bags.covariates, bags.n_bags)
         return cls(np.where(second, 1.0, -1.0), 0.0, 1.0, effects, design, weights, classes)
 
-    def take(self, bags: Bool[np.ndarray, " n"]) -> Task:
+    def take(self, bags: Bool[np.ndarray, " n"] | Int[np.ndarray, " k"]) -> Task:
         """Return the task of some of the bags, with labels on the same scale."""
         return replace(
             self, labels=self.labels[bags], design=self.design[bags], weights=self.weights[bags]

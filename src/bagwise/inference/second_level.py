@@ -263,7 +263,7 @@ class SecondLevelKernel:
         pulled = weighted @ z.design - weighted.sum(axis=1)[:, None] * x.design
         return self.scales.effects * (alpha @ z.design) + pulled / self.scales.effects_length**2
 
-    def _exact(self, x: Inputs) -> Float64[np.ndarray, "n r+1"]:
+    def _exact(self, x: Inputs) -> Float64[np.ndarray, "n e"]:
         """Return the exact inputs in units of their lengths."""
         return np.column_stack(
             [x.log_size / self.scales.size_length, x.design / self.scales.effects_length]
