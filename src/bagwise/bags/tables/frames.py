@@ -23,8 +23,10 @@ is_frame = is_into_dataframe
 
 PLAIN = Cells()
 # Rows up to which columns are kept as floats once they are: tables of many columns have few rows,
-# and converting takes longer than to look at the numbers.
+# and converting takes longer than to look at the numbers. Of very few, all columns are converted
+# together: to take one from its frame takes as long as to copy 10,000 numbers.
 SHORT = 1 << 14
+FEW = 1 << 10
 
 # Why columns of a type are no features, in words; and objects, by the type of the first.
 KINDS: tuple[tuple[Any, str], ...] = (
@@ -61,22 +63,22 @@ class Table:
         self._floats: dict[str, Float[np.ndarray, " n_rows"]] = {}
 
     @cached_property
-    def _columns(self) -> dict[str, nw.Series[Any]]:
-        names = map(str, self.frame.columns)
-        return dict(zip(names, self.frame.iter_columns(), strict=True))
+    def _types(self) -> dict[str, Any]:
+        return {str(name): dtype for name, dtype in self.frame.schema.items()}
 
     @cached_property
-    def _types(self) -> dict[str, Any]:
-        return {name: column.dtype for name, column in self._columns.items()}
+    def _own_names(self) -> dict[str, Any]:
+        """Name ↦ what the frame calls the column, which may be a number in pandas."""
+        return {str(name): name for name in self.frame.columns}
 
     @property
     def columns(self) -> KeysView[str]:
         """Names of the columns, in order."""
-        return self._columns.keys()
+        return self._types.keys()
 
     def get_column(self, name: str) -> nw.Series[Any]:
         """Return a column."""
-        return self._columns[name]
+        return self.frame.get_column(self._own_names[name])
 
     def dtype(self, name: str) -> Any:
         """Return the type of a column."""
@@ -86,13 +88,27 @@ class Table:
         """Return a column of a numeric type as floats; float32 stays."""
         if name in self._floats:
             return self._floats[name]
-        column, dtype = self._columns[name], self._types[name]
-        if not isinstance(dtype, nw.Float32 | nw.Float64):
-            column = column.cast(nw.Float64)
-        found = column.to_numpy()
+        dtype = self._types[name]
+        is_float = isinstance(dtype, nw.Float32 | nw.Float64)
+        if is_float and len(self) <= FEW:
+            self._floats |= self._alike(dtype)
+            return self._floats[name]
+        column = self.get_column(name)
+        found = (column if is_float else column.cast(nw.Float64)).to_numpy()
         if len(self) <= SHORT:
             self._floats[name] = found
         return found
+
+    def _alike(self, dtype: Any) -> dict[str, Float[np.ndarray, " n_rows"]]:
+        """Return all columns of a type of floats, made together."""
+        places = {name: k for k, (name, own) in enumerate(self._types.items()) if own == dtype}
+        chosen = self.frame[:, list(places.values())]
+        block = chosen.to_numpy()
+        # Objects come from pandas where pyarrow is below it.
+        columns = (
+            block.T if block.dtype.kind == "f" else (c.to_numpy() for c in chosen.iter_columns())
+        )
+        return dict(zip(places, columns, strict=True))
 
     def __len__(self) -> int:
         return len(self.frame)

@@ -195,7 +195,7 @@ class _Scanner:
         """Read all rows, and put together what is known of each bag."""
         own = self.source.schema
         census = Census(own.covariate_names, own.label, watch=self.by_default)
-        with Progress("reading rows", self.source.n_rows, self.progress) as bar:
+        with Progress("reading rows", self.report.n_rows, self.progress) as bar:
             for rows, n_read in ahead(self.source.rows()):
                 census.add(rows)
                 bar.advance(n_read)
