@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, KeysView
+from collections.abc import Iterable, KeysView, Sequence
 from dataclasses import replace
 from datetime import date, time, timedelta
 from functools import cached_property
@@ -14,7 +14,14 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 from narwhals.dependencies import is_into_dataframe
 
-from bagwise.bags.grouping import Grouping, group_rows, id_array, plain, show
+from bagwise.bags.grouping import (
+    Grouping,
+    first_unhashable,
+    group_rows,
+    id_array,
+    plain,
+    show,
+)
 from bagwise.bags.tables.cells import Cells, Tally, shortened
 from bagwise.bags.validation import Names, matrix
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
@@ -228,6 +235,8 @@ def values(column: nw.Series[Any]) -> Shaped[np.ndarray, " n_rows"]:
     if column.dtype.is_integer() and column.null_count():
         return np.array(column.to_list(), dtype=object)  # floats would round ids beyond 2^53
     array = column.to_numpy()
+    if array.ndim > 1:  # records, and lists of one length, from polars
+        return np.fromiter(column.to_list(), dtype=object, count=len(column))
     if array.dtype.kind == "O" and len(array) and all(type(value) is date for value in array):
         return array.astype("datetime64[D]")
     if array.dtype.kind == "M" and array.dtype != np.dtype("datetime64[D]"):
@@ -235,6 +244,21 @@ def values(column: nw.Series[Any]) -> Shaped[np.ndarray, " n_rows"]:
         exact = (micro.astype(array.dtype) == array) | np.isnat(array)
         return micro if exact.all() else array
     return array
+
+
+def id_columns(table: Table, bag: Sequence[str]) -> tuple[Shaped[np.ndarray, " n_rows"], ...]:
+    """Return the columns of the bag id; raise if one holds what cannot be an id, such as lists."""
+    columns = tuple(values(table.get_column(name)) for name in bag)
+    for name, column in zip(bag, columns, strict=True):
+        odd = first_unhashable(column)
+        if odd is not None:
+            raise InvalidBagsError.because(
+                f"the bag column {name!r} holds values of type {type(column[odd]).__name__}, such "
+                f"as {show(column[odd])}",
+                "one number, word or date in a row",
+                "Turn them into strings first, or name another column.",
+            )
+    return columns
 
 
 def numbers(

@@ -11,7 +11,7 @@ from jaxtyping import Int64
 
 from bagwise._utils.progress import Progress
 from bagwise.bags.tables.categories import distinct_values, learn_categories
-from bagwise.bags.tables.frames import Table, group_columns, open_frame, values
+from bagwise.bags.tables.frames import Table, group_columns, id_columns, open_frame
 from bagwise.bags.tables.joining import keys
 from bagwise.bags.tables.parquet_rows import ParquetRows
 from bagwise.bags.tables.reading import nothing_left
@@ -54,7 +54,7 @@ class FirstRows:
             self._tables.append(table.slice(0, 0))
             return
         frame = open_frame(table)
-        grouping = group_columns(tuple(values(frame.get_column(n))[rows] for n in self._bag))
+        grouping = group_columns(tuple(column[rows] for column in id_columns(frame, self._bag)))
         found, sizes = keys(grouping.ids), np.diff(grouping.offsets).tolist()
         new = [key not in self.counts for key in found]
         self._tables.append(table.take(grouping.sort(rows)[grouping.offsets[:-1]][new]))

@@ -22,6 +22,7 @@ from bagwise.bags.tables.frames import (
     PLAIN,
     Table,
     check_present,
+    id_columns,
     is_number,
     label_values,
     numbers,
@@ -167,7 +168,7 @@ class Schema:
         """
         table = open_frame(frame)
         check_present(table, self.columns)
-        ids = tuple(values(table.get_column(name)) for name in self.bag)
+        ids = id_columns(table, self.bag)
         place = Place(ids, first_row)
         gaps = self.gaps(table)
         if gaps:
