@@ -12,11 +12,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+TYPE_CHECKING = False  # not typing's: nothing is imported before Ctrl-C is seen to
 if TYPE_CHECKING:
+    from typing import Any
+
     from bagwise.bags.bags import Bags, as_bags
     from bagwise.estimators.classifiers import (
         BayesianLogisticClassifier,

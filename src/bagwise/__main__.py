@@ -1,7 +1,8 @@
 """``python -m bagwise`` is the command ``bagwise``; Ctrl-C stops it cleanly from the beginning.
 
-So nothing is imported here before :func:`main` runs: the libraries behind the commands take their
-time, and an interrupt in the middle of an import is a traceback, an ImportError, or lost.
+So nothing is imported before :func:`main` runs that Python has not imported itself, but
+``signal``: the libraries behind the commands take their time, and an interrupt in the middle of an
+import is a traceback, an ImportError, or lost.
 """
 
 from __future__ import annotations
@@ -9,9 +10,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from contextlib import suppress
-from types import FrameType
-from typing import NoReturn
+
+TYPE_CHECKING = False  # not typing's, which would have to be imported
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import NoReturn
+
+# Ctrl-C, and the timer by which it waits for the end of an import.
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGALRM") if hasattr(signal, name)]
 
 # Seconds after which to look again whether an import is over.
 AGAIN = 0.02
@@ -19,18 +25,20 @@ AGAIN = 0.02
 INTERRUPTED = 130
 STOPPED = "bagwise: stopped; nothing was written\n"
 
+_waiting = False  # whether Ctrl-C waits for the end of an import
+
 
 def main() -> None:
     """Run the command line."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not ignored, as by nohup
-        for name in ("SIGINT", "SIGALRM"):
-            if hasattr(signal, name):
-                signal.signal(getattr(signal, name), _stop)
+    guarded = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not as by nohup
+    if guarded:
+        for number in SIGNALS:
+            signal.signal(number, _stop)
     _open_closed()
     try:
         from bagwise.cli import main as run
 
-        run()
+        run(lambda: _waiting)
     except KeyboardInterrupt:  # before a command had begun
         if sys.stderr is not None:
             sys.stderr.write(STOPPED)
@@ -40,8 +48,9 @@ def main() -> None:
             _leave()
         raise
     finally:
-        if signal.getsignal(signal.SIGINT) is _stop:  # what is left is the end of the process
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if guarded:  # what is left is the end of the process, which no timer may cut short
+            for number, handler in zip(SIGNALS, (signal.SIG_DFL, signal.SIG_IGN), strict=False):
+                signal.signal(number, handler)
 
 
 def _leave() -> NoReturn:
@@ -50,19 +59,24 @@ def _leave() -> NoReturn:
     Python itself would kill it with SIGINT if Ctrl-C came while code from a string was run, of
     which dataclasses and typer have some.
     """
+    for number in SIGNALS:  # who presses twice is not told twice
+        signal.signal(number, signal.SIG_IGN)
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            with suppress(OSError):
+        try:
+            if stream is not None:
                 stream.flush()
+        except OSError:  # nobody reads it
+            pass
     os._exit(INTERRUPTED)
 
 
 def _stop(_: int, frame: FrameType | None) -> None:
     """Interrupt the work; an import that is under way is first let come to its end."""
-    if hasattr(signal, "setitimer") and _importing(frame):
-        signal.setitimer(signal.ITIMER_REAL, AGAIN)
-        return
-    raise KeyboardInterrupt
+    global _waiting
+    _waiting = hasattr(signal, "setitimer") and _importing(frame)
+    if not _waiting:
+        raise KeyboardInterrupt
+    signal.setitimer(signal.ITIMER_REAL, AGAIN)
 
 
 def _importing(frame: FrameType | None) -> bool:

@@ -199,6 +199,7 @@ def test_with_points_of_another_length():
         (pd.array([1, None, 2], dtype="Int64"), ["the bag id at position 1 is missing"]),
         (np.array(["2020", "NaT", "2021"], "datetime64[D]"), ["position 1 is missing (NaT)"]),
         ([[1], [2], [3]], ["the bag id at position 0 is a list, which cannot be hashed", "tuple"]),
+        ([(1, 2), (1, [2]), (1, 3)], ["the bag id at position 1 is a tuple, which cannot be"]),
         (np.ones((3, 1)), ["the bag ids have shape (3, 1)", "a 1-D array or a list"]),
     ],
 )

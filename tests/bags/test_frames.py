@@ -2,6 +2,7 @@
 
 import datetime
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -10,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from bagwise.bags.bags import Bags
-from bagwise.bags.tables.frames import bag_labels
+from bagwise.bags.tables.frames import FEW, bag_labels, open_frame
 from bagwise.exceptions import BagwiseWarning, InvalidBagsError, InvalidLabelsError
 
 COLUMNS = {
@@ -211,3 +212,37 @@ def test_things_that_are_no_frames():
     twice = pd.DataFrame(np.ones((2, 2)), columns=["a", "a"])
     with pytest.raises(InvalidBagsError, match=r"cannot be read .*'a' 2 times.*Rename or drop"):
         Bags.from_frame(twice, bag="a")
+
+
+# ---------------------------------------------------------------- few rows and many
+
+GAPS = {"x": [1.5, None, 2.5], "y": [None, 0.1, 0.2], "z": [1.0, 2.0, 3.0], "n": [1, None, 3]}
+SINGLE = pa.schema(
+    [("x", pa.float32()), ("y", pa.float64()), ("z", pa.float32()), ("n", pa.int64())]
+)
+WITH_GAPS = {
+    "pyarrow": lambda: pa.table(GAPS, schema=SINGLE),
+    "pyarrow in pieces": lambda: pa.concat_tables([pa.table(GAPS, schema=SINGLE)] * 2),
+    "polars": lambda: pl.from_arrow(pa.table(GAPS, schema=SINGLE)),
+    "pandas": lambda: pa.table(GAPS, schema=SINGLE).to_pandas(),
+    "pandas, nullable": lambda: pd.DataFrame(GAPS).convert_dtypes(),
+    "pandas, of pyarrow": lambda: pa.table(GAPS, schema=SINGLE).to_pandas(
+        types_mapper=pd.ArrowDtype
+    ),
+    "pandas, both": lambda: pd.DataFrame(GAPS).astype({"x": "Float64", "z": "float64"}),
+    "pandas, numbered": lambda: pd.DataFrame(GAPS).set_axis([3, 2, 1, 0], axis=1),
+}
+
+
+@pytest.mark.parametrize("kind", WITH_GAPS)
+def test_few_rows_are_read_as_many_are(kind):
+    """Columns of short tables become floats together, those of long ones one by one."""
+    short = open_frame(WITH_GAPS[kind]())
+    times = FEW // len(short) + 1
+    long = short.take(np.tile(np.arange(len(short)), times))
+    assert len(short) <= FEW < len(long)
+    for name in short.columns:
+        found = short.floats(name)
+        again = long.floats(name)
+        assert_array_equal(np.tile(found, times), again, strict=True)
+        assert found.dtype == np.float32 if short.dtype(name) == nw.Float32 else np.float64

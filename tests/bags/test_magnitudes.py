@@ -140,7 +140,7 @@ def test_log_density_of_a_label_very_far_away_is_finite(prediction):
 def test_random_states_that_are_none(seed):
     expected = "a whole number of at least 0, or a random generator"
     for model in MODELS.values():
-        estimator = fast(model).set_params(random_state=seed)
+        estimator = fast(model).set_params(embedding__random_state=seed)
         fails(lambda estimator=estimator: estimator.fit(BAGS, Y), "random_state is", expected)
 
 

@@ -184,7 +184,7 @@ def test_integer_labels_with_gaps_are_floats_in_every_batch(tmp_path):
 
 
 def test_medians_of_many_rows_are_those_of_a_sample(tmp_path, monkeypatch):
-    monkeypatch.setattr(learning, "MEDIAN_ROWS", 300)
+    monkeypatch.setattr(learning, "SAMPLE_ROWS", 300)
     rows = stream_files.with_gaps(stream_files.table(3000), "z", [4])
     path = stream_files.write(tmp_path / "a.parquet", rows)
     exact = read_bags(path, **ALL, missing="impute").schema.fill

@@ -1,9 +1,8 @@
-"""The streams and signals of a process: pipes, closed and full outputs, fifos, and Ctrl-C."""
+"""The streams of a process: pipes, closed and full outputs, and fifos."""
 
 import inspect
 import os
 import pkgutil
-import signal
 import subprocess
 import sys
 import time
@@ -133,90 +132,6 @@ def test_places_that_this_user_may_not_use(folder):
     refused(points, "secret.csv may not be read by this user")
     refused(model, "secret.csv cannot be read (Permission denied)")
     refused(info, "secret.csv may not be read by this user")
-
-
-# ---------------------------------------------------------------- Ctrl-C
-
-
-@pytest.mark.slow
-def test_ctrl_c_at_any_moment_is_one_line_and_130(folder, tmp_path):
-    """While Python, NumPy, scikit-learn or JAX are imported, and after that.
-
-    Of the beginning, what Python takes for itself is left out: no code of ours has run by then.
-    """
-    ready = first_moment(folder)
-    line = command_line(
-        "fit", folder / "points.parquet", *FIT, "--model", "bdr", "--tune", "--out", "x.bagwise"
-    )
-    for k in range(16):
-        process = subprocess.Popen(
-            line, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        time.sleep(ready + 0.12 * k)
-        process.send_signal(signal.SIGINT)
-        told, said = process.communicate(timeout=60)
-        assert (process.returncode, told, said.splitlines()) == (
-            130,
-            "",
-            ["bagwise: stopped; nothing was written"],
-        ), ready + 0.12 * k
-        assert not list(tmp_path.iterdir())
-
-
-def first_moment(folder):
-    """Seconds until the command has taken over from Python, with some to spare."""
-    starts = []
-    for _ in range(3):
-        start = time.monotonic()
-        subprocess.run([sys.executable, "-c", "import bagwise.__main__"], cwd=folder, check=True)
-        starts.append(time.monotonic() - start)
-    return 1.5 * max(starts) + 0.05
-
-
-def test_an_import_is_not_torn_apart(tmp_path):
-    """An interrupt within a module that swallows it, or makes another error of it, is not lost."""
-    (tmp_path / "swallows.py").write_text(
-        "import os, signal\n"
-        "try:\n"
-        "    os.kill(os.getpid(), signal.SIGINT)\n"
-        "    sum(range(1000))\n"
-        "except BaseException as error:\n"
-        "    raise ImportError('torn apart') from error\n"
-    )
-    program = (
-        "import sys, time, bagwise.cli, bagwise.__main__\n"
-        "def run():\n"
-        "    import swallows\n"
-        "    time.sleep(10)\n"
-        "bagwise.cli.main = run\n"
-        "bagwise.__main__.main()\n"
-    )
-    start = time.monotonic()
-    result = subprocess.run(
-        [sys.executable, "-c", program],
-        env=os.environ | {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (result.returncode, result.stderr) == (130, "bagwise: stopped; nothing was written\n")
-    assert time.monotonic() - start < 9.5
-
-
-def test_a_command_that_ignores_ctrl_c_goes_on_ignoring_it(folder):
-    """As in a shell that has put it into the background."""
-    line = "trap '' INT; $BAGWISE info & sleep 0.3; kill -INT $!; wait $!"
-    result = shell(line, folder)
-    assert result.returncode == 0 and "numpy" in result.stdout
-
-
-def test_who_stops_late_is_told_what_was_written(folder, tmp_path, monkeypatch):
-    def stops(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("bagwise.cli.predict.answer", stops)
-    result = bagwise(*PREDICT, "--out", tmp_path / "p.csv", cwd=folder)
-    refused(result, f"stopped; {tmp_path / 'p.csv'} was written", code=130)
 
 
 # ---------------------------------------------------------------- one level

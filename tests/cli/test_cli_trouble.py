@@ -3,9 +3,7 @@
 import os
 import pty
 import shutil
-import signal
 import subprocess
-import time
 
 import numpy as np
 import pyarrow as pa
@@ -125,22 +123,6 @@ def test_columns_are_completed_from_the_file(folder):
     line = "bagwise fit points.parquet --bag pe"
     words = {"_BAGWISE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": "4"}
     assert "person" in in_process(cwd=folder, env=words).stdout
-
-
-def test_ctrl_c_stops_with_130_and_writes_nothing(folder, tmp_path):
-    points = folder / "points.parquet"
-    process = subprocess.Popen(
-        command_line("fit", points, *FIT, "--task", "numbers", "--tune"),
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    time.sleep(3.0)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert "stopped" in said and "Traceback" not in said
-    assert not list(tmp_path.iterdir())
 
 
 def test_progress_is_seen_in_a_terminal_and_not_in_a_log(folder, tmp_path):

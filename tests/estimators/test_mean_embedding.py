@@ -89,6 +89,21 @@ def test_every_point_a_landmark_is_the_exact_sum(second_level):
     assert projected.penalty_ == exact.penalty_ == 0.1
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_auto_keeps_the_bandwidth_with_the_least_leave_one_out_error(exact):
+    bags, y = dense_oracle.scale_bags(n_bags=20)
+    n_landmarks = None if exact else 6
+
+    def fitted(bandwidth):
+        embedding = KernelEmbedding(n_landmarks, bandwidth=bandwidth)
+        return MeanEmbeddingRidge(embedding, exact=exact).fit(bags, y)
+
+    each = [fitted(scale) for scale in (0.5, 1.0, 2.0, 4.0)]
+    best = min(each, key=lambda model: model.predict_dist(bags).std[0])
+    assert fitted("auto").bandwidth_ == best.bandwidth_
+    assert_allclose(fitted("auto").predict(bags), best.predict(bags), rtol=1e-10)
+
+
 def test_landmarks_are_forgotten_by_an_exact_fit():
     bags, y = dense_oracle.scale_bags(n_bags=12)
     model = MeanEmbeddingRidge(KernelEmbedding(5, bandwidth=1.0), exact=False).fit(bags, y)

@@ -89,7 +89,9 @@ def maker(how, given, options, trial):
         return lambda: Bags.from_list(given, **options)
     if how == "from_array":
         if trial.chance(0.5):
-            given = [array[:1] if hasattr(array, "__getitem__") else array for array in given]
+            given = [
+                array[:1] if isinstance(array, np.ndarray | list) else array for array in given
+            ]
             if options["weights"] is not None:
                 options["weights"] = [own[:1] for own in options["weights"]]
         return lambda: Bags.from_array(given, **options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,14 +155,31 @@ def _check_one_type(array: Shaped[np.ndarray, " n"]) -> None:
             "ids of one type",
             "Convert them all, for example with [str(i) for i in ids].",
         )
-    try:
-        hash(array[0])
-    except TypeError:
+    position = first_unhashable(array)
+    if position is not None:
         raise InvalidBagsError.because(
-            f"the bag id at position 0 is a {first.__name__}, which cannot be hashed",
+            f"the bag id at position {position} is a {first.__name__}, which cannot be hashed",
             "a hashable type, such as int, str or tuple",
             "Turn the ids into strings or tuples.",
-        ) from None
+        )
+
+
+def first_unhashable(values: Shaped[np.ndarray, " n"]) -> int | None:
+    """Return the position of the first value that no set can hold, such as a list.
+
+    Examples
+    --------
+    >>> first_unhashable(np.array([(1, 2), (1, [2]), None], dtype=object))
+    1
+    """
+    kinds = set(map(type, values)) if values.dtype.kind == "O" else set()
+    doubtful = {kind for kind in kinds if _kind(kind) not in (bool, int, str, float)}
+    for position, value in enumerate(values) if doubtful else ():
+        try:
+            hash(value)
+        except TypeError:
+            return position
+    return None
 
 
 def _kind(kind: type) -> type:
@@ -216,9 +232,11 @@ class Grouping:
                 "a value in every row",
                 "Fill it in or drop the bag.",
             )
-        if rows.dtype.kind == "O" and not isinstance(rows[0], Hashable):
+        odd = first_unhashable(rows)
+        if odd is not None:
+            value = rows[odd]
             raise error.because(
-                f"{name} holds values of type {type(rows[0]).__name__}, such as {show(rows[0])}",
+                f"{name} holds values of type {type(value).__name__}, such as {show(value)}",
                 "one number, word or truth value in a row",
                 "Take a number out of them first, or name another column.",
             )

@@ -78,9 +78,21 @@ class Output:
             answer_bytes(answered.getvalue())
             return
         self.check_replaced()
-        with replacing(self.path) as part, part.open("wb") as file:
-            yield file
-        written(self.path)
+        made = None
+        try:
+            with replacing(self.path) as part, part.open("wb") as file:
+                made = os.fstat(file.fileno())
+                yield file
+        finally:  # also if Ctrl-C came when the file was in its place already
+            if made is not None and self._is(made):
+                written(self.path)
+
+    def _is(self, made: os.stat_result) -> bool:
+        """Whether the file at the path is the one that was made."""
+        try:
+            return os.path.samestat(os.stat(self.path), made)
+        except OSError:
+            return False
 
     def check_place(self) -> None:
         """Raise unless a file could be made there."""

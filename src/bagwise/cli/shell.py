@@ -32,6 +32,14 @@ BROKEN = 70  # bagwise itself is at fault
 INTERRUPTED = 130  # stopped with Ctrl-C
 UNREAD = 141  # as of commands that a closed pipe ends
 
+# Warnings that Python itself shows to nobody who has not asked.
+FOR_DEVELOPERS = (
+    DeprecationWarning,
+    PendingDeprecationWarning,
+    ImportWarning,
+    ResourceWarning,
+)
+
 EPILOG = (
     "Exit codes: 0 done, 1 could not be done (the message says why), 2 the command line is wrong "
     f"or would write over a file, {BROKEN} a fault of bagwise, {INTERRUPTED} stopped with Ctrl-C, "
@@ -86,7 +94,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         with warnings.catch_warnings(), progress_shown():
             warnings.showwarning = _as_note
             warnings.simplefilter("always")
-            warnings.filterwarnings("ignore", category=DeprecationWarning)
+            for category in FOR_DEVELOPERS:
+                warnings.simplefilter("ignore", category)
             try:
                 if sys.stdout is None:
                     raise _closed()
@@ -210,8 +219,8 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def main() -> None:
-    """Run the command line."""
+def main(interrupted: Callable[[], bool] = lambda: False) -> None:
+    """Run the command line; an interrupt that still waits at its end counts as well."""
     global _debug, _begun
     arguments = sys.argv[1:]
     _begun = False
@@ -222,7 +231,8 @@ def main() -> None:
     line = [argument for argument in arguments if argument != "--debug"]
     try:
         code = app(line, prog_name="bagwise", standalone_mode=False)
-        if code == INTERRUPTED and not _begun:  # stopped while typer read the line
+        while_read = code == INTERRUPTED and not _begun  # by typer, which says nothing
+        if while_read or interrupted():
             raise KeyboardInterrupt
         sys.exit(code)
     except KeyboardInterrupt as stopped:

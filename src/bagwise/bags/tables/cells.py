@@ -289,7 +289,12 @@ class Tally:
 def _hashable(cells: list[Any]) -> Iterator[Any]:
     """Return cells as they are, or as text if they cannot be hashed."""
     for cell in cells:
-        yield repr(cell) if isinstance(cell, list | dict | set | bytearray | np.ndarray) else cell
+        try:
+            hash(cell)
+        except TypeError:
+            yield repr(cell)
+        else:
+            yield cell
 
 
 def shortened(cell: Any) -> str:

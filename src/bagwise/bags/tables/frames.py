@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, KeysView
+from collections.abc import Iterable, KeysView, Sequence
 from dataclasses import replace
 from datetime import date, time, timedelta
 from functools import cached_property
@@ -14,7 +14,14 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 from narwhals.dependencies import is_into_dataframe
 
-from bagwise.bags.grouping import Grouping, group_rows, id_array, plain, show
+from bagwise.bags.grouping import (
+    Grouping,
+    first_unhashable,
+    group_rows,
+    id_array,
+    plain,
+    show,
+)
 from bagwise.bags.tables.cells import Cells, Tally, shortened
 from bagwise.bags.validation import Names, matrix
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
@@ -23,8 +30,10 @@ is_frame = is_into_dataframe
 
 PLAIN = Cells()
 # Rows up to which columns are kept as floats once they are: tables of many columns have few rows,
-# and converting takes longer than to look at the numbers.
+# and converting takes longer than to look at the numbers. Of very few, all columns are converted
+# together: to take one from its frame takes as long as to copy 10,000 numbers.
 SHORT = 1 << 14
+FEW = 1 << 10
 
 # Why columns of a type are no features, in words; and objects, by the type of the first.
 KINDS: tuple[tuple[Any, str], ...] = (
@@ -61,22 +70,22 @@ class Table:
         self._floats: dict[str, Float[np.ndarray, " n_rows"]] = {}
 
     @cached_property
-    def _columns(self) -> dict[str, nw.Series[Any]]:
-        names = map(str, self.frame.columns)
-        return dict(zip(names, self.frame.iter_columns(), strict=True))
+    def _types(self) -> dict[str, Any]:
+        return {str(name): dtype for name, dtype in self.frame.schema.items()}
 
     @cached_property
-    def _types(self) -> dict[str, Any]:
-        return {name: column.dtype for name, column in self._columns.items()}
+    def _own_names(self) -> dict[str, Any]:
+        """Name ↦ what the frame calls the column, which may be a number in pandas."""
+        return {str(name): name for name in self.frame.columns}
 
     @property
     def columns(self) -> KeysView[str]:
         """Names of the columns, in order."""
-        return self._columns.keys()
+        return self._types.keys()
 
     def get_column(self, name: str) -> nw.Series[Any]:
         """Return a column."""
-        return self._columns[name]
+        return self.frame.get_column(self._own_names[name])
 
     def dtype(self, name: str) -> Any:
         """Return the type of a column."""
@@ -86,13 +95,27 @@ class Table:
         """Return a column of a numeric type as floats; float32 stays."""
         if name in self._floats:
             return self._floats[name]
-        column, dtype = self._columns[name], self._types[name]
-        if not isinstance(dtype, nw.Float32 | nw.Float64):
-            column = column.cast(nw.Float64)
-        found = column.to_numpy()
+        dtype = self._types[name]
+        is_float = isinstance(dtype, nw.Float32 | nw.Float64)
+        if is_float and len(self) <= FEW:
+            self._floats |= self._alike(dtype)
+            return self._floats[name]
+        column = self.get_column(name)
+        found = (column if is_float else column.cast(nw.Float64)).to_numpy()
         if len(self) <= SHORT:
             self._floats[name] = found
         return found
+
+    def _alike(self, dtype: Any) -> dict[str, Float[np.ndarray, " n_rows"]]:
+        """Return all columns of a type of floats, made together."""
+        places = {name: k for k, (name, own) in enumerate(self._types.items()) if own == dtype}
+        chosen = self.frame[:, list(places.values())]
+        block = chosen.to_numpy()
+        # Objects come from pandas where pyarrow is below it.
+        columns = (
+            block.T if block.dtype.kind == "f" else (c.to_numpy() for c in chosen.iter_columns())
+        )
+        return dict(zip(places, columns, strict=True))
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -212,6 +235,8 @@ def values(column: nw.Series[Any]) -> Shaped[np.ndarray, " n_rows"]:
     if column.dtype.is_integer() and column.null_count():
         return np.array(column.to_list(), dtype=object)  # floats would round ids beyond 2^53
     array = column.to_numpy()
+    if array.ndim > 1:  # records, and lists of one length, from polars
+        return np.fromiter(column.to_list(), dtype=object, count=len(column))
     if array.dtype.kind == "O" and len(array) and all(type(value) is date for value in array):
         return array.astype("datetime64[D]")
     if array.dtype.kind == "M" and array.dtype != np.dtype("datetime64[D]"):
@@ -219,6 +244,21 @@ def values(column: nw.Series[Any]) -> Shaped[np.ndarray, " n_rows"]:
         exact = (micro.astype(array.dtype) == array) | np.isnat(array)
         return micro if exact.all() else array
     return array
+
+
+def id_columns(table: Table, bag: Sequence[str]) -> tuple[Shaped[np.ndarray, " n_rows"], ...]:
+    """Return the columns of the bag id; raise if one holds what cannot be an id, such as lists."""
+    columns = tuple(values(table.get_column(name)) for name in bag)
+    for name, column in zip(bag, columns, strict=True):
+        odd = first_unhashable(column)
+        if odd is not None:
+            raise InvalidBagsError.because(
+                f"the bag column {name!r} holds values of type {type(column[odd]).__name__}, such "
+                f"as {show(column[odd])}",
+                "one number, word or date in a row",
+                "Turn them into strings first, or name another column.",
+            )
+    return columns
 
 
 def numbers(

@@ -10,7 +10,13 @@ import numpy as np
 from jaxtyping import Bool, Int64, Shaped
 
 from bagwise.bags.grouping import Grouping, missing, show
-from bagwise.bags.tables.frames import Table, check_present, composite_ids, group_columns, values
+from bagwise.bags.tables.frames import (
+    Table,
+    check_present,
+    composite_ids,
+    group_columns,
+    id_columns,
+)
 from bagwise.bags.tables.read_report import ReadReport
 from bagwise.bags.tables.rows import Place, by_column, count, no_bag_id
 from bagwise.bags.tables.schema import Schema
@@ -62,7 +68,7 @@ def join(table: Table, labels: Table, schema: Schema) -> Match:
     """
     check_present(labels, schema.columns, "labels table")
     where = _label_rows(labels, schema)
-    grouping = group_columns(tuple(values(table.get_column(name)) for name in schema.bag))
+    grouping = group_columns(id_columns(table, schema.bag))
     found = np.array([where.get(key, -1) for key in keys(grouping.ids)], dtype=np.int64)
     matched = found >= 0
     if not matched.any():
@@ -75,7 +81,7 @@ def join(table: Table, labels: Table, schema: Schema) -> Match:
     there = np.zeros(len(labels), dtype=bool)
     there[found[matched]] = True
     spare = np.array([row for row in where.values() if not there[row]], dtype=np.int64)
-    columns = tuple(values(labels.get_column(name)) for name in schema.bag)
+    columns = id_columns(labels, schema.bag)
     return Match(
         rows=None if usable.all() else _rows_of_bags(grouping, usable),
         label_rows=found[usable],
@@ -94,7 +100,7 @@ def rows_with_id(
 
     Without ``missing="drop"``, a row without an id is an error.
     """
-    columns = tuple(values(table.get_column(name)) for name in schema.bag)
+    columns = id_columns(table, schema.bag)
     gaps = {name: missing(column) for name, column in zip(schema.bag, columns, strict=True)}
     gaps = {name: mask for name, mask in gaps.items() if mask.any()}
     if not gaps:
@@ -123,7 +129,7 @@ def keys(ids: Shaped[np.ndarray, " n_bags"]) -> list[Hashable]:
 
 def _label_rows(labels: Table, schema: Schema) -> dict[Hashable, int]:
     """Return the row of every bag in the labels table, which must have only one."""
-    columns = tuple(values(labels.get_column(name)) for name in schema.bag)
+    columns = id_columns(labels, schema.bag)
     known, _ = rows_with_id(labels, schema)
     known = np.arange(len(labels)) if known is None else known
     where: dict[Hashable, int] = {}
@@ -154,7 +160,7 @@ def _counts(gaps: dict[str, Any], rows: Int64[np.ndarray, " n"]) -> dict[str, in
 
 
 def _no_match(grouping: Grouping, labels: Table, schema: Schema) -> InvalidLabelsError:
-    columns = tuple(values(labels.get_column(name)) for name in schema.bag)
+    columns = id_columns(labels, schema.bag)
     examples = [grouping.ids[0], *composite_ids(columns, np.arange(min(1, len(labels))))]
     written = [f"{show(bag)} ({_type(bag)})" for bag in examples]
     return InvalidLabelsError.because(

@@ -11,24 +11,26 @@ from jaxtyping import Int64
 
 from bagwise._utils.progress import Progress
 from bagwise.bags.tables.categories import distinct_values, learn_categories
-from bagwise.bags.tables.frames import group_columns, open_frame, values
+from bagwise.bags.tables.frames import Table, group_columns, id_columns, open_frame
 from bagwise.bags.tables.joining import keys
 from bagwise.bags.tables.parquet_rows import ParquetRows
 from bagwise.bags.tables.reading import nothing_left
 from bagwise.bags.tables.sample import Sample
-from bagwise.bags.tables.schema import Schema, median
+from bagwise.bags.tables.schema import Schema, medians
 from bagwise.bags.validation import check_names
 
 # Rows whose median stands for that of all rows, if there are more: its standard error is 0.3 % of
 # the standard deviation of Gaussian values. Fewer if they are long.
-MEDIAN_ROWS = 200_000
-MEDIAN_NUMBERS = 1 << 24
+SAMPLE_ROWS = 200_000
+SAMPLE_NUMBERS = 1 << 24
 
 SEED = 0
 
 
 class FirstRows:
     """The first row of each bag, and how many rows it has, as batches come.
+
+    Of the columns, the bag id is kept, and others that are named.
 
     Examples
     --------
@@ -40,18 +42,19 @@ class FirstRows:
     ({'bag': ['b', 'a', 'c']}, [2, 2, 1])
     """
 
-    def __init__(self, bag: tuple[str, ...]) -> None:
-        self._bag = bag
+    def __init__(self, bag: tuple[str, ...], others: tuple[str, ...] = ()) -> None:
+        self._bag, self._names = bag, [*bag, *others]
         self.counts: dict[Hashable, int] = {}
         self._tables: list[Any] = []
 
     def add(self, table: Any, rows: Int64[np.ndarray, " k"]) -> None:
         """Add the chosen rows of a pyarrow table; all of them have an id."""
+        table = table.select(self._names)
         if not len(rows):
             self._tables.append(table.slice(0, 0))
             return
         frame = open_frame(table)
-        grouping = group_columns(tuple(values(frame.get_column(n))[rows] for n in self._bag))
+        grouping = group_columns(tuple(column[rows] for column in id_columns(frame, self._bag)))
         found, sizes = keys(grouping.ids), np.diff(grouping.offsets).tolist()
         new = [key not in self.counts for key in found]
         self._tables.append(table.take(grouping.sort(rows)[grouping.offsets[:-1]][new]))
@@ -84,7 +87,7 @@ def learn(source: ParquetRows, *, progress: bool = True) -> Schema:
                 if name in schema.bag:  # no bag to learn from: the next pass reports it
                     left_out |= mask
             rows = np.flatnonzero(~left_out)
-            lessons.add(table, rows)
+            lessons.add(frame, rows)
             n_kept += len(rows)
             bar.advance(whole.num_rows)
     if not n_kept:
@@ -100,24 +103,24 @@ class _Lessons:
         columns = [name for name in (*schema.features, schema.weights) if name is not None]
         impute = schema.missing == "impute"
         self._numeric = [name for name in columns if impute and name not in schema.one_hot]
-        size = min(MEDIAN_ROWS, MEDIAN_NUMBERS // max(1, len(self._numeric)))
+        size = min(SAMPLE_ROWS, SAMPLE_NUMBERS // max(1, len(self._numeric)))
         self._sample = Sample(size, np.random.default_rng(SEED))
         self._categories: dict[str, dict[Any, None]] = {
             name: {} for name in schema.features if schema.one_hot.get(name) == ()
         }
-        self._first = FirstRows(schema.bag)
+        self._per_bag = schema.part(features=(), weights=None)
+        self._first = FirstRows(schema.bag, self._per_bag.columns[len(schema.bag) :])
 
-    def add(self, table: Any, rows: Int64[np.ndarray, " k"]) -> None:
+    def add(self, table: Table, rows: Int64[np.ndarray, " k"]) -> None:
         """Learn from some rows of a pyarrow table."""
-        frame = open_frame(table)
         if self._numeric:
-            columns = [self._schema.numbers(frame, name)[rows] for name in self._numeric]
+            columns = [self._schema.numbers(table, name)[rows] for name in self._numeric]
             self._sample.add(np.column_stack(columns).astype(np.float64))
         for name, found in self._categories.items():
-            distinct, _ = distinct_values(self._schema.values(frame, name)[rows])
+            distinct, _ = distinct_values(self._schema.values(table, name)[rows])
             found |= dict.fromkeys(distinct)
         if self._schema.covariates:
-            self._first.add(table, rows)
+            self._first.add(table.frame.to_native(), rows)
 
     def schema(self) -> Schema:
         """Return the schema with all that was learnt."""
@@ -128,11 +131,11 @@ class _Lessons:
         }
         fill = {}
         if self._numeric:
-            columns = zip(self._numeric, self._sample.rows().T, strict=True)
-            fill = {name: median(column, name) for name, column in columns}
+            columns = dict(zip(self._numeric, self._sample.rows().T, strict=True))
+            fill = medians(self._numeric, columns.__getitem__)
         learnt = replace(schema, one_hot=schema.one_hot | one_hot, fill=schema.fill | fill)
         if schema.covariates:
-            bags = schema.part(features=(), weights=None).learnt(self._first.table())
+            bags = self._per_bag.learnt(self._first.table())
             learnt = replace(
                 learnt, one_hot=learnt.one_hot | bags.one_hot, fill=learnt.fill | bags.fill
             )

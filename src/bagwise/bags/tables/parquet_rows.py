@@ -14,7 +14,7 @@ from jaxtyping import Int64
 from bagwise.bags.grouping import missing
 from bagwise.bags.tables.csv_files import forbidden
 from bagwise.bags.tables.files import damaged
-from bagwise.bags.tables.frames import group_columns, open_frame, values
+from bagwise.bags.tables.frames import group_columns, id_columns, open_frame
 from bagwise.bags.tables.joining import keys
 from bagwise.bags.tables.rows import Rows
 from bagwise.bags.tables.schema import Schema
@@ -112,7 +112,7 @@ class ParquetRows:
         """Return the rows of a pyarrow table that belong to the bags to be read."""
         assert self.bags is not None
         frame = open_frame(table)
-        ids = tuple(values(frame.get_column(name)) for name in self.schema.bag)
+        ids = id_columns(frame, self.schema.bag)
         mask = np.any([missing(column) for column in ids], axis=0)  # reported, or left out, later
         known = np.flatnonzero(~mask)
         if len(known):

@@ -10,7 +10,7 @@ from jaxtyping import Float, Float64, Shaped
 
 from bagwise.bags.grouping import Grouping, no_bags, plain
 from bagwise.bags.tables.constancy import Constancy
-from bagwise.bags.tables.frames import Table, check_present, group_columns, open_frame, values
+from bagwise.bags.tables.frames import Table, check_present, group_columns, id_columns, open_frame
 from bagwise.bags.tables.joining import join, keys, rows_with_id
 from bagwise.bags.tables.read_report import ReadReport, outlier_lines
 from bagwise.bags.tables.roles import Roles
@@ -140,7 +140,7 @@ def _learn(schema: Schema, table: Table) -> Schema:
     learnt = schema.learnt(table, keep)
     if not schema.covariates or schema.missing != "impute":
         return learnt
-    grouping = group_columns(tuple(values(table.get_column(name))[keep] for name in schema.bag))
+    grouping = group_columns(tuple(column[keep] for column in id_columns(table, schema.bag)))
     first = grouping.sort(np.flatnonzero(keep))[grouping.offsets[:-1]]
     bags = schema.part(features=(), weights=None).learnt(table, first)
     return replace(learnt, fill=learnt.fill | bags.fill)

@@ -19,6 +19,7 @@ from bagwise.bags.tables.frames import (
     check_numbers,
     check_present,
     group_columns,
+    id_columns,
     may_hold_numbers,
     name_list,
     open_frame,
@@ -152,7 +153,7 @@ class _Scanner:
         match = join(ids_table, self.bag_table, self.theirs)
         self.bag_table, self.gaps = self.bag_table.take(match.label_rows), match.gaps
         self.report = match.report(self.report)
-        columns = tuple(values(ids_table.get_column(name)) for name in self.schema.bag)
+        columns = id_columns(ids_table, self.schema.bag)
         ids, counts = group_columns(columns).ids, list(first.counts.values())
         sizes = dict(zip(ids.tolist(), counts, strict=True))
         self.n_unmatched = sum(sizes[bag] for bag in match.unmatched_bags)
@@ -166,7 +167,7 @@ class _Scanner:
         with Progress("reading bag ids", self.source.n_rows, self.progress) as bar:
             for table in self.source.tables(schema.bag):
                 frame = open_frame(table)
-                columns = tuple(values(frame.get_column(name)) for name in schema.bag)
+                columns = id_columns(frame, schema.bag)
                 gaps = [missing(column) for column in columns]
                 for name, mask in zip(schema.bag, gaps, strict=True):
                     if mask.any() and schema.missing != "drop":
@@ -195,7 +196,7 @@ class _Scanner:
         """Read all rows, and put together what is known of each bag."""
         own = self.source.schema
         census = Census(own.covariate_names, own.label, watch=self.by_default)
-        with Progress("reading rows", self.source.n_rows, self.progress) as bar:
+        with Progress("reading rows", self.report.n_rows, self.progress) as bar:
             for rows, n_read in ahead(self.source.rows()):
                 census.add(rows)
                 bar.advance(n_read)

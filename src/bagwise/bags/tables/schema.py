@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
@@ -21,6 +22,7 @@ from bagwise.bags.tables.frames import (
     PLAIN,
     Table,
     check_present,
+    id_columns,
     is_number,
     label_values,
     numbers,
@@ -41,6 +43,9 @@ from bagwise.bags.tables.rows import (
 from bagwise.bags.tables.stored_schema import check_entries, damaged, stored_cells
 from bagwise.bags.validation import check_names
 from bagwise.exceptions import BagwiseError, InvalidBagsError
+
+# Numbers of columns whose medians are taken together: to begin takes longer than a short column.
+MEDIAN_NUMBERS = 1 << 20
 
 Gaps = dict[str, Bool[np.ndarray, " n_rows"]]  # column ↦ where it is missing
 
@@ -163,7 +168,7 @@ class Schema:
         """
         table = open_frame(frame)
         check_present(table, self.columns)
-        ids = tuple(values(table.get_column(name)) for name in self.bag)
+        ids = id_columns(table, self.bag)
         place = Place(ids, first_row)
         gaps = self.gaps(table)
         if gaps:
@@ -225,11 +230,8 @@ class Schema:
             name: categories or learn_categories(self.values(table, name)[chosen], name)
             for name, categories in self.one_hot.items()
         }
-        fill = {
-            name: median(self.numbers(table, name)[chosen], name)
-            for name in self.numeric
-            if self.missing == "impute"
-        }
+        numeric = self.numeric if self.missing == "impute" else []
+        fill = medians(numeric, lambda name: self.numbers(table, name)[chosen])
         schema = replace(self, one_hot=one_hot, fill=self.fill | fill)
         check_names(schema.feature_names, len(schema.feature_names), "feature")
         check_names(schema.covariate_names, len(schema.covariate_names), "covariate")
@@ -401,13 +403,30 @@ def _is_full(table: Table, name: str) -> bool:
     return is_number(dtype) and not dtype.is_float() and not table.get_column(name).null_count()
 
 
-def median(column: Float[np.ndarray, " n_rows"], name: str) -> float:
-    """Return the median of the finite numbers of a column, to put in place of missing ones."""
-    finite = column[np.isfinite(column)]
-    if not len(finite):
-        raise InvalidBagsError.because(
-            f"column {name!r} has no value at all",
-            "at least one number to take the median of",
-            "Leave it out of the features and covariates.",
-        )
-    return float(np.median(finite))
+def medians(
+    names: Sequence[str], column: Callable[[str], Float[np.ndarray, " n_rows"]]
+) -> dict[str, float]:
+    """Return the medians of the finite numbers of columns, to put in place of missing ones.
+
+    Examples
+    --------
+    >>> columns = {"x": np.array([1.0, np.nan, 4.0]), "y": np.array([3.0, 1.0, 2.0])}
+    >>> medians(["x", "y"], columns.__getitem__)
+    {'x': 2.5, 'y': 2.0}
+    """
+    found: dict[str, float] = {}
+    while len(found) < len(names):
+        first = column(names[len(found)])
+        step = max(1, MEDIAN_NUMBERS // max(1, len(first)))
+        chosen = names[len(found) : len(found) + step]
+        rows = np.stack([first, *map(column, chosen[1:])], dtype=np.float64)
+        rows[np.isinf(rows)] = np.nan
+        empty = np.isnan(rows).all(axis=1)
+        if empty.any():
+            raise InvalidBagsError.because(
+                f"column {chosen[int(np.argmax(empty))]!r} has no value at all",
+                "at least one number to take the median of",
+                "Leave it out of the features and covariates.",
+            )
+        found |= zip(chosen, np.nanmedian(rows, axis=1).tolist(), strict=True)
+    return found

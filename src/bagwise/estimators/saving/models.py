@@ -47,7 +47,7 @@ HEADS: dict[type[BagEstimator], type] = {
     FrequentistShrinkageRegressor: LinearHead,
     ShrinkageRegressor: ShrinkageHead,
     BDRRegressor: PosteriorHead,
-    MeanEmbeddingRidge: LandmarkRidgeHead,  # or, without landmarks, SecondLevel
+    MeanEmbeddingRidge: LandmarkRidgeHead,  # or, with exact sums, SecondLevel
     BayesianLogisticClassifier: PosteriorHead,
     ShrinkageClassifier: ShrinkageHead,
     BDRClassifier: PosteriorHead,
