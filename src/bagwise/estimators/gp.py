@@ -13,18 +13,23 @@ import numpy as np
 from bagwise._utils.progress import Progress, wanted
 from bagwise._utils.threads import one_thread
 from bagwise.bags.bags import Bags, BagStream, as_bags
+from bagwise.bags.checks import check_labels
+from bagwise.bags.grouping import show
 from bagwise.embedding.prior import FixedPrior
 from bagwise.embedding.sums import summarise, summarise_each
 from bagwise.estimators.base import BagEstimator, BagRegressor, Pooled
 from bagwise.estimators.classifiers import BagClassifier
 from bagwise.estimators.embeddings import COVARIANCE_FLOOR, BagEmbedding, KernelEmbedding
 from bagwise.estimators.parameters import choice, wrong
+from bagwise.exceptions import InvalidLabelsError
 from bagwise.heads.base import Head
 from bagwise.heads.gp import TRIAL_BAGS, GPHead, some_of
 from bagwise.heads.task import Task
 from bagwise.inference.gp_evidence import GPProblem
 from bagwise.inference.second_level import Scales
 from bagwise.likelihoods.base import Likelihood
+from bagwise.likelihoods.bounded import Bounded
+from bagwise.likelihoods.gaussian import Gaussian
 from bagwise.likelihoods.probit import Probit
 
 PRIORS = ("learnt", "kernel")
@@ -192,6 +197,8 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
     spread : "auto" or False
         Whether the width of predictions may depend on what is predicted and on log N, as far as
         residuals left out ask for it.
+    support : (lowest, highest), optional
+        Range of the labels, if it is known; one of the two may be infinite. Predictions stay within.
 
     Examples
     --------
@@ -213,12 +220,34 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         sampling: float | str = "auto",
         size: bool | str = "auto",
         spread: bool | str = "auto",
+        support: Any = None,
     ) -> None:
         self.embedding = KernelEmbedding(kernel="auto") if embedding is None else embedding
         self.prior = prior
         self.sampling = sampling
         self.size = size
         self.spread = spread
+        self.support = support
+
+    @property
+    def likelihood(self) -> Likelihood:  # type: ignore[override]
+        """Gaussian, or within the known range of the labels."""
+        return Gaussian() if self.support is None else Bounded(*self._range())
+
+    def make_task(self, bags: Bags, y: Any, sample_weight: Any = None) -> Task:
+        """Check the labels, which must lie in their range."""
+        if self.support is not None:
+            _check_support(check_labels(y, bags), bags, self._range())
+        return super().make_task(bags, y, sample_weight)
+
+    def _range(self) -> tuple[float, float]:
+        try:
+            low, high = (float(bound) for bound in self.support or ())
+        except (TypeError, ValueError):
+            low = high = np.nan
+        if not low < high or not np.isfinite([low, high]).any():
+            raise wrong("support", self.support, "two numbers (lowest, highest), or None")
+        return low, high
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -228,6 +257,18 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
     def noise_var_(self) -> float:
         """Noise variance σ², in squared units of the label, without the part that is by size."""
         return self.head_.scales.noise * self.label_scale_**2
+
+
+def _check_support(y: np.ndarray, bags: Bags, support: tuple[float, float]) -> None:
+    """Raise if a label lies outside the range that labels are said to have."""
+    outside = np.flatnonzero((y < support[0]) | (y > support[1]))
+    if len(outside):
+        raise InvalidLabelsError.because(
+            f"the label of bag {show(bags.ids[outside[0]])} is {y[outside[0]]:g} "
+            f"({len(outside)} such labels)",
+            f"labels from {support[0]:g} to {support[1]:g}, as support says",
+            "Correct the label, or widen support.",
+        )
 
 
 class DistributionGPClassifier(DistributionGP, BagClassifier):

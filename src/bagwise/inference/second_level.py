@@ -57,7 +57,7 @@ class Scales:
     size: float = 0.05
     size_length: float = 5.0
     noise: float = 0.1
-    size_noise: float = 0.03
+    size_noise: float = 0.005
 
     @classmethod
     def names(cls) -> tuple[str, ...]:

@@ -82,6 +82,7 @@ OPEN: dict[str, Any] = {
     "function_landmarks": (Landmarks(), NoneType),
     "landmarks": (Landmarks(), str),
     "random_state": Seed(),
+    "support": tuple[float, float] | None,
 }
 
 

@@ -1,0 +1,29 @@
+"""Real labels of a known range: Gaussian, given that they lie in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bagwise.likelihoods.gaussian import Gaussian
+from bagwise.predictions.bounded import BoundedPrediction
+from bagwise.predictions.gaussian import Prediction
+from bagwise.predictions.latent import Query
+
+
+class Bounded(Gaussian):
+    """Labels in [lower, upper].
+
+    In the fit they are Gaussian; what is predicted is the Gaussian given the range, which is what
+    is known of a new label before it is seen.
+    """
+
+    name = "bounded"
+
+    def __init__(self, lower: float, upper: float) -> None:
+        self.lower, self.upper = lower, upper
+
+    def predict(self, query: Query, *, sizes: Any, ids: Any, classes: Any = None) -> Prediction:
+        """Return a Gaussian for each bag, cut at the range."""
+        return BoundedPrediction.from_latent(
+            query.latent(), sizes=sizes, ids=ids, query=query, support=(self.lower, self.upper)
+        )
