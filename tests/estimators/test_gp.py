@@ -110,7 +110,9 @@ def test_predictions_stay_within_their_support(tmp_path):
 )
 def test_bad_parameters(parameters, message):
     with pytest.raises(ValueError, match=message):
-        DistributionGPRegressor(SMALL).set_params(**parameters).fit(*mean_data(0, complete=False, n_bags=20))
+        DistributionGPRegressor(SMALL).set_params(**parameters).fit(
+            *mean_data(0, complete=False, n_bags=20)
+        )
 
 
 def test_many_bags_have_a_basis(monkeypatch):

@@ -87,7 +87,9 @@ def test_classes_are_at_the_mode_and_weak_ones_have_the_integral():
     slope = labels * norm.pdf(latent) / norm.cdf(labels * latent)
     assert_allclose(found.alpha, slope, atol=1e-5)
     # of one bag that varies little the approximation is nearly exact: ∫ Φ(f) N(f; 0, v) df = ½
-    assert_allclose(classify(np.full((1, 1), 0.01), np.ones(1), np.ones(1), Probit()).loss, np.log(2), atol=1e-4)
+    assert_allclose(
+        classify(np.full((1, 1), 0.01), np.ones(1), np.ones(1), Probit()).loss, np.log(2), atol=1e-4
+    )
 
 
 def test_third_derivative_is_that_of_differences():
@@ -144,7 +146,9 @@ def test_with_all_bags_in_the_basis_it_is_the_process_itself():
     k = gram[:3]
     assert_allclose(k @ induced.alpha, k @ exact.alpha, atol=1e-6)
     assert_allclose(
-        np.sum((k @ induced.precision) * k, axis=1), np.sum((k @ exact.precision) * k, axis=1), atol=1e-6
+        np.sum((k @ induced.precision) * k, axis=1),
+        np.sum((k @ exact.precision) * k, axis=1),
+        atol=1e-6,
     )
     away = (labels - induced.mean) / (1.0 - induced.leverage)
     assert_allclose(away, exact.alpha / np.diagonal(exact.precision), atol=1e-5)
@@ -158,7 +162,9 @@ def test_classes_with_all_bags_in_the_basis():
     induced = induce_classes(gram, gram, np.zeros(8), np.ones(8), labels, Probit())
     assert_allclose(gram @ induced.alpha, gram @ exact.alpha, atol=1e-4)
     assert_allclose(
-        np.diagonal(gram @ induced.precision @ gram), np.diagonal(gram @ exact.precision @ gram), atol=1e-3
+        np.diagonal(gram @ induced.precision @ gram),
+        np.diagonal(gram @ exact.precision @ gram),
+        atol=1e-3,
     )
 
 

@@ -14,8 +14,9 @@ from bagwise.exceptions import BagwiseError, InvalidLabelsError
 
 
 class ModelName(StrEnum):
-    """The models, as in the paper."""
+    """The models: a Gaussian process, and those of the paper."""
 
+    GP = "gp"
     SHRINKAGE = "shrinkage"
     SHRINKAGE_C = "shrinkage-c"
     BDR = "bdr"
@@ -27,6 +28,7 @@ class ModelName(StrEnum):
 
 # The estimator of each name: for labels that are numbers, and for two classes.
 REGRESSORS = {
+    ModelName.GP: ("DistributionGPRegressor", {}),
     ModelName.SHRINKAGE: ("ShrinkageRegressor", {}),
     ModelName.SHRINKAGE_C: ("ShrinkageRegressor", {"prior": "convolved"}),
     ModelName.BDR: ("BDRRegressor", {}),
@@ -36,6 +38,7 @@ REGRESSORS = {
     ModelName.KERNEL_RIDGE: ("MeanEmbeddingRidge", {}),
 }
 CLASSIFIERS = {
+    ModelName.GP: ("DistributionGPClassifier", {}),
     ModelName.SHRINKAGE: ("ShrinkageClassifier", {}),
     ModelName.SHRINKAGE_C: ("ShrinkageClassifier", {"prior": "convolved"}),
     ModelName.BDR: ("BDRClassifier", {}),

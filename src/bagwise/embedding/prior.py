@@ -20,7 +20,6 @@ from bagwise.embedding.posterior import size_groups
 from bagwise.embedding.sums import BagStats
 from bagwise.features.maps import Features, LandmarkFeatures, PriorGram
 
-
 # Bags that the prior r = k is worth, when the covariance between bags is learnt.
 PSEUDO_BAGS = 20.0
 
@@ -130,9 +129,13 @@ def learnt_model(
     sizes, group_of = size_groups(stats.sizes)
     counts = np.bincount(group_of)
     scatter = [posterior.t[group_of == g].T @ posterior.t[group_of == g] for g in range(len(sizes))]
-    eye, B = np.eye(len(center)), _positive(
-        posterior.t.T @ posterior.t / len(posterior) - np.mean(1.0 / stats.sizes) * np.eye(len(center)),
-        center,
+    eye, B = (
+        np.eye(len(center)),
+        _positive(
+            posterior.t.T @ posterior.t / len(posterior)
+            - np.mean(1.0 / stats.sizes) * np.eye(len(center)),
+            center,
+        ),
     )
     for _ in range(steps):
         total = pseudo_bags * center

@@ -87,7 +87,10 @@ class BagEmbedding(TransformerMixin, TakesBags):
         points, kernels = scaling(sample), list[Kernel]()
         for kernel in self._kernels(points.shape[1]):
             median = median_bandwidth(points, kernel) if _lacks_bandwidth(kernel) else 1.0
-            kernels += [kernel if s is None else kernel.with_bandwidth(s * median) for s in self._scales(kernel)]
+            kernels += [
+                kernel if s is None else kernel.with_bandwidth(s * median)
+                for s in self._scales(kernel)
+            ]
         return scaling, points, kernels, rng
 
     def _kernels(self, n_columns: int) -> list[Kernel]:

@@ -27,7 +27,7 @@ from bagwise.heads.gp import TRIAL_BAGS, GPHead, some_of
 from bagwise.heads.task import Task
 from bagwise.inference.gp_evidence import GPProblem
 from bagwise.inference.second_level import Scales
-from bagwise.likelihoods.base import Likelihood
+from bagwise.likelihoods.base import ClassLikelihood, Likelihood
 from bagwise.likelihoods.bounded import Bounded
 from bagwise.likelihoods.gaussian import Gaussian
 from bagwise.likelihoods.probit import Probit
@@ -41,7 +41,9 @@ TRIAL_LANDMARKS = 60
 
 # Labels are standardised unless they are constant; then there is nothing to learn.
 CONSTANT = 1e-9
-CERTAIN = Scales(linear=1e-12, gauss=1e-12, effects=1e-12, size=1e-12, noise=1e-12, size_noise=1e-12)
+CERTAIN = Scales(
+    linear=1e-12, gauss=1e-12, effects=1e-12, size=1e-12, noise=1e-12, size_noise=1e-12
+)
 
 
 class Trial(NamedTuple):
@@ -295,7 +297,7 @@ class DistributionGPClassifier(DistributionGP, BagClassifier):
     array(['wide'], dtype='<U6')
     """
 
-    likelihood: ClassVar[Likelihood] = Probit()
+    likelihood: ClassVar[ClassLikelihood] = Probit()
 
     def __init__(
         self,

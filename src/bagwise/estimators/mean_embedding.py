@@ -143,7 +143,9 @@ class LandmarkRidgeHead:
         bags = posterior.at_landmarks() @ self.weight_map
         return self.second.of_products(bags @ self.train.T, np.sum(bags**2, axis=1), design)
 
-    def response(self, posterior: EmbeddingPosterior) -> Response:
+    def response(
+        self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]
+    ) -> Response:
         """Return the gradient, averaged between the average bag and this one."""
         bag, center = posterior.at_landmarks()[0] @ self.weight_map, self.train.mean(axis=0)
         c, b = self.second.pull(self.train @ bag, float(bag @ bag))

@@ -13,7 +13,7 @@ from bagwise.embedding.posterior import EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.base import MIN_NOISE, Response
 from bagwise.inference.gp_evidence import GPProblem, Sizing
-from bagwise.inference.inducing import Induced, induce_classes, induce_labels
+from bagwise.inference.inducing import induce_classes, induce_labels
 from bagwise.inference.second_level import Coordinates, Inputs, Scales, SecondLevelKernel
 from bagwise.inference.spread import Spread
 from bagwise.predictions.latent import Latent
@@ -122,7 +122,13 @@ class GPHead:
         away = self.alpha / precision
         return self._fit_spread(problem, problem.labels - away, away**2 * precision)
 
-    def _fit_spread(self, problem, mean, squares) -> GPHead:
+    def _fit_spread(
+        self,
+        problem: GPProblem,
+        mean: Float64[np.ndarray, " n"],
+        squares: Float64[np.ndarray, " n"],
+    ) -> GPHead:
+        """Fit the spread to the squares of standardised residuals."""
         log_size = self.sizing(problem.sizes)
         return replace(self, spread=Spread.fit(mean, log_size, squares, problem.weights))
 
@@ -201,9 +207,7 @@ class GPHead:
         mean = float((kernel.between(bag, self.basis) @ self.alpha)[0])
         units = Coordinates(self.model.spectrum, self.scales).units
         level = mean - float(slope @ bag.mean[0]) - float(gamma @ bag.design[0])
-        return Response(
-            posterior.slope((slope * units)[None]), self.model.prior_mean, level, gamma
-        )
+        return Response(posterior.slope((slope * units)[None]), self.model.prior_mean, level, gamma)
 
     def _inputs(self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]) -> Inputs:
         coordinates = Coordinates(self.model.spectrum, self.scales)

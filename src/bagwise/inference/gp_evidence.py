@@ -53,9 +53,9 @@ PRIORS = {
     "size_noise": (np.log(0.005), 2.0),
 }
 
-# Points are a sample of their bag, τ = 1, unless the labels say otherwise: −log p(τ) grows by so much
-# with |log τ|, and is round within a little of 0. τ trades with η and with noise by size; left alone
-# it would take a little of what the bag leaves open, and that part of the variance would not be true.
+# Points are a sample of their bag, τ = 1, unless the labels say otherwise: −log p(τ) grows by so
+# much with |log τ|, and is round within a little of 0. τ trades with η and with noise by size; left
+# alone it would take some of what the bag leaves open, and that part would no longer be true.
 DOUBT = 1.0 / 0.15
 ROUND = 0.1
 

@@ -1,4 +1,4 @@
-"""Second-level kernel: how alike the labels of two bags are, whose embeddings are not known exactly.
+"""Second-level kernel: how alike the labels of two bags are whose embeddings are uncertain.
 
 Bag i has the standardised embedding z_i ~ N(a_i, diag(c_i)), what is known of it from its points,
 and an input x_i that is known exactly (log size, covariates). With a linear and a Gaussian part,
@@ -30,6 +30,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 
 from bagwise.embedding.posterior import EmbeddingPosterior
+
 
 @dataclass(frozen=True)
 class Scales:
@@ -175,7 +176,9 @@ class SecondLevelKernel:
 
     Examples
     --------
-    >>> bags = Inputs(np.zeros((2, 1)), np.ones((1, 1)), np.zeros(2, int), np.zeros(2), np.ones((2, 1)))
+    >>> bags = Inputs(
+    ...     np.zeros((2, 1)), np.ones((1, 1)), np.zeros(2, int), np.zeros(2), np.ones((2, 1))
+    ... )
     >>> kernel = SecondLevelKernel(Scales(linear=1.0, gauss=1.0, effects=1e-9, size=1e-9))
     >>> kernel.between(bags, bags).round(3), kernel.nugget(bags).round(3)
     (array([[0.577, 0.577], [0.577, 0.577]]), array([1.423, 1.423]))
@@ -234,7 +237,12 @@ class SecondLevelKernel:
                 inverse, a, b = 1.0 / (square + both), x.mean[rows], z.mean[columns]
                 constant = amplitude - 0.5 * float(np.sum(np.log1p(both / square)))
                 left = np.column_stack(
-                    [a * inverse, exact[rows], _minus_half(a, inverse, exact[rows]), np.ones(len(a))]
+                    [
+                        a * inverse,
+                        exact[rows],
+                        _minus_half(a, inverse, exact[rows]),
+                        np.ones(len(a)),
+                    ]
                 )
                 norm = constant + _minus_half(b, inverse, other[columns])
                 right = np.column_stack([b, other[columns], np.ones(len(b)), norm])

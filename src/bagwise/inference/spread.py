@@ -1,9 +1,9 @@
 """Spread: how the width of predictions depends on what is predicted, and for how large a bag.
 
 A Gaussian process has one noise level; real labels are often surer at one end than at the other.
-The variance of bag i's prediction is multiplied by exp(φ_i·b), where φ is quadratic in the predicted
-mean and log N, and b fits the leave-one-out residuals with a ridge penalty. How much of it is
-believed, or none, is decided by leaving out parts of the residuals.
+The variance of bag i's prediction is multiplied by exp(φ_i·b), where φ is quadratic in the
+predicted mean and log N, and b fits the leave-one-out residuals with a ridge penalty. How much of
+it is believed, or none, is decided by leaving out parts of the residuals.
 """
 
 from __future__ import annotations

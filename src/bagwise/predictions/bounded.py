@@ -167,7 +167,11 @@ class BoundedPrediction(Prediction):
         The Gaussian keeps its mean, see `Prediction.at_size`; within the range the mean follows.
         """
         plain = Prediction(
-            self._location, self._gaussian_parts, sizes=self._sizes, ids=self._ids, query=self._query
+            self._location,
+            self._gaussian_parts,
+            sizes=self._sizes,
+            ids=self._ids,
+            query=self._query,
         ).at_size(n_points)
         return BoundedPrediction(
             plain.mean,

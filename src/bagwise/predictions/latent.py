@@ -31,7 +31,7 @@ class Latent:
     bag_var: Float64[np.ndarray, "s l"]
     bag_of: Int[np.ndarray, " n"]
     weights_var: Float64[np.ndarray, " n"]
-    noise_var: Float64[np.ndarray, "s *n"]
+    noise_var: Float64[np.ndarray, " s"] | Float64[np.ndarray, "s n"]
 
     @classmethod
     def of_points(

@@ -183,3 +183,26 @@ class Landmarks(Kind):
     def decode(self, data: Any, path: str, reader: Reader) -> np.ndarray:
         """Return the array."""
         return reader.take(data, path, NUMBERS, 2)
+
+
+class Range(Kind):
+    """Two numbers, of which one may be infinite; or None."""
+
+    def encode(self, value: Any, path: str, writer: Writer) -> Any:
+        """Return null or a list of two numbers."""
+        if value is None:
+            return None
+        if not isinstance(value, list | tuple | np.ndarray) or len(value) != 2:
+            raise unsaveable(path, show(value), "two numbers or None")
+        return [encode_plain(bound, float, path) for bound in value]
+
+    def decode(self, data: Any, path: str, reader: Reader) -> Any:
+        """Return None or two numbers, the first the smaller."""
+        if data is None:
+            return None
+        if not isinstance(data, list) or len(data) != 2:
+            raise unfit(path, show(data), "two numbers or null")
+        low, high = (decode_plain(bound, float, path) for bound in data)
+        if not low < high:
+            raise unfit(path, show(data), "the smaller number first")
+        return low, high

@@ -16,7 +16,7 @@ from bagwise.bags.bags import Bags
 from bagwise.embedding.model import EmbeddingModel
 from bagwise.estimators.embeddings import FourierEmbedding, KernelEmbedding
 from bagwise.estimators.mean_embedding import LandmarkRidgeHead, SecondLevel
-from bagwise.estimators.saving.kinds import ClassWeights, Labels, Landmarks, Seed
+from bagwise.estimators.saving.kinds import ClassWeights, Labels, Landmarks, Range, Seed
 from bagwise.estimators.saving.parts import Reader, unfit
 from bagwise.features.kernels import RBF, Additive, Linear, Matern
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures
@@ -82,7 +82,7 @@ OPEN: dict[str, Any] = {
     "function_landmarks": (Landmarks(), NoneType),
     "landmarks": (Landmarks(), str),
     "random_state": Seed(),
-    "support": tuple[float, float] | None,
+    "support": Range(),
 }
 
 
