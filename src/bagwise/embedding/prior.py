@@ -105,7 +105,8 @@ def learnt_model(
     t_i ~ N(0, B + I/N_i),   B ~ inverse Wishart around ηΛ, with the weight of some bags
 
     Λ = diag(λ) is the covariance of the model given, η its scale by moments. B is found by
-    expectation maximisation, from the covariance of t less that of the points: with G_i = B (B + I/N_i)^-1,
+    expectation maximisation, from the covariance of t less that of the points: with
+    G_i = B (B + I/N_i)^-1,
 
     B ← {ν ηΛ + Σ_i (G_i t_i t_i^T G_i^T + B − G_i B)} / (ν + n)
 
@@ -129,14 +130,9 @@ def learnt_model(
     sizes, group_of = size_groups(stats.sizes)
     counts = np.bincount(group_of)
     scatter = [posterior.t[group_of == g].T @ posterior.t[group_of == g] for g in range(len(sizes))]
-    eye, B = (
-        np.eye(len(center)),
-        _positive(
-            posterior.t.T @ posterior.t / len(posterior)
-            - np.mean(1.0 / stats.sizes) * np.eye(len(center)),
-            center,
-        ),
-    )
+    eye = np.eye(len(center))
+    excess = posterior.t.T @ posterior.t / len(posterior) - np.mean(1.0 / stats.sizes) * eye
+    B = _positive(excess, center)
     for _ in range(steps):
         total = pseudo_bags * center
         for size, count, outer in zip(sizes, counts, scatter, strict=True):

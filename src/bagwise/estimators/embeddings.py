@@ -101,7 +101,7 @@ class BagEmbedding(TransformerMixin, TakesBags):
         return [as_kernel(name) for name in AUTO_KERNELS[: 1 if n_columns == 1 else None]]
 
     def _scales(self, kernel: Kernel) -> tuple[float | None, ...]:
-        """Return multiples of the median heuristic to be tried; (None,) if the kernel needs none."""
+        """Return multiples of the median heuristic to be tried; (None,) if none is needed."""
         if not _lacks_bandwidth(kernel):
             return (None,)
         scale = number_or("bandwidth", self.bandwidth, "auto", of=self._name)
@@ -177,8 +177,8 @@ class KernelEmbedding(BagEmbedding):
         By default 60, or the number of distinct points if that is smaller.
     kernel : str or Kernel
         "rbf", "matern12", "matern32", "matern52", "linear", or one of these after "additive-"; or a
-        kernel of :mod:`bagwise.kernels`, whose bandwidth, if it has one, is then kept. "auto": in an
-        estimator "rbf" or "additive-rbf", by the loss of the fit.
+        kernel of :mod:`bagwise.kernels`, whose bandwidth, if it has one, is then kept. "auto": in
+        an estimator "rbf" or "additive-rbf", by the loss of the fit.
     landmarks : "kmeans", "random" or array (d, n_features)
         How landmarks are chosen, or which they are.
     function_landmarks : array (s, n_features), optional

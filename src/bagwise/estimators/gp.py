@@ -200,7 +200,7 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         Whether the width of predictions may depend on what is predicted and on log N, as far as
         residuals left out ask for it.
     support : (lowest, highest), optional
-        Range of the labels, if it is known; one of the two may be infinite. Predictions stay within.
+        Range of the labels, if it is known; one of the two may be infinite. Predictions stay in it.
 
     Examples
     --------
