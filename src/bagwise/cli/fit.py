@@ -26,7 +26,9 @@ def fit(
         Path,
         typer.Option(help="Where to save the model; - is standard output.", show_default=False),
     ],
-    model: Annotated[ModelName, typer.Option(help="Which model.")] = ModelName.SHRINKAGE,
+    model: Annotated[
+        ModelName, typer.Option(help="Which model; gp is a Gaussian process.")
+    ] = ModelName.SHRINKAGE,
     labels: options.Labels = None,
     features: options.FeatureColumns = None,
     covariates: options.CovariateColumns = None,
@@ -42,8 +44,8 @@ def fit(
         list[str] | None,
         typer.Option(
             "--set",
-            help="parameter=value of the model, such as n_landmarks=90 or inference=laplace; may "
-            "repeat.",
+            help="parameter=value of the model, such as n_landmarks=90, inference=laplace or "
+            "support=(0,1); may repeat.",
             show_default=False,
         ),
     ] = None,

@@ -7,7 +7,8 @@ t_i = W^T (μ̂_i − m0) ~ N(e_i, 1/N_i), and the posterior of each coordinate 
 
     e_ik ~ N((1 − κ) t_ik, ηλ_k κ),        κ = 1/(1 + Nηλ_k)
 
-where κ is the share of the prior's variance that N points leave. As log η grows,
+where κ is the share of the prior's variance that N points leave. If the points are not a sample of
+the bag but all or nearly all of it, N/τ stands for N everywhere, τ < 1. As log η grows,
 
     ∂(1 − κ) = κ(1 − κ),   ∂² = κ(2κ − 1)(1 − κ);      ∂(ηλκ) = κ ηλκ,   ∂² = κ(2κ − 1) ηλκ
 

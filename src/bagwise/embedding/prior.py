@@ -1,4 +1,4 @@
-"""Priors of the embedding: r = k, which is one model, or the convolved kernel, one for each ℓ."""
+"""Priors of the embedding: r = k or learnt, which is one model, or convolved, one for each ℓ."""
 
 from __future__ import annotations
 

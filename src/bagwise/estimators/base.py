@@ -143,7 +143,7 @@ class BagEstimator(ShowsLearnt, TakesBags):
         return self
 
     def pooled(self, bags: Bags) -> Iterator[Pooled]:
-        """Make features from the training bags; several, if the bandwidth is to be chosen."""
+        """Make features of the training bags; several, if kernel or bandwidth are to be chosen."""
         candidates = self.embedding.candidates(bags)
         stats = summarise_each(bags, candidates, covariance=self.needs_covariance)
         yield from map(Pooled, candidates, stats)

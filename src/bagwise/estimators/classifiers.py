@@ -4,6 +4,8 @@
 embedding: point                                                BayesianLogisticClassifier
 embedding: posterior            ShrinkageClassifier             BDRClassifier
 
+Beside them is DistributionGPClassifier in gp.py, which is not linear in the embedding.
+
 More than two classes are an error, which names scikit-learn's OneVsRestClassifier: it works with
 bags, and it lets each class have its own weights and scales, as a model of ours would have to.
 """

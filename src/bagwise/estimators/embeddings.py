@@ -74,7 +74,7 @@ class BagEmbedding(TransformerMixin, TakesBags):
         return same
 
     def candidates(self, bags: Bags) -> list[Features]:
-        """Make the features of training bags: one set, or one for each bandwidth to be tried."""
+        """Make the features of training bags: one set, or one for each kernel and bandwidth."""
         scaling, points, kernels, rng = self.prepare(bags)
         return list(map(self._maker(points, scaling, rng), kernels))
 
@@ -119,7 +119,7 @@ class BagEmbedding(TransformerMixin, TakesBags):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose landmarks and scales from bags X; y is not used.
 
-        There is no label to choose a bandwidth by, so "auto" is the median heuristic.
+        There is no label to choose by: "auto" is the RBF kernel and the median heuristic.
         """
         bags, output = as_bags(X), choice("output", self.output, OUTPUTS, self._name)
         found = self.candidates(bags)
@@ -174,7 +174,8 @@ class KernelEmbedding(BagEmbedding):
     Parameters
     ----------
     n_landmarks : int, optional
-        By default 60, or the number of distinct points if that is smaller.
+        By default 60, in a Gaussian process 200, or the number of distinct points if that is
+        smaller.
     kernel : str or Kernel
         "rbf", "matern12", "matern32", "matern52", "linear", or one of these after "additive-"; or a
         kernel of :mod:`bagwise.kernels`, whose bandwidth, if it has one, is then kept. "auto": in
@@ -253,7 +254,7 @@ class FourierEmbedding(BagEmbedding):
     Parameters
     ----------
     n_features : int, optional
-        Number of features, rounded up to an even one; by default 60.
+        Number of features, rounded up to an even one; by default 60, in a Gaussian process 200.
     kernel, bandwidth, standardize, output, random_state
         As in :class:`KernelEmbedding`.
 

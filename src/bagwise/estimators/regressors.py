@@ -1,9 +1,11 @@
-"""The regressors: each picks a prior, a head and an inference, and has no mathematics of its own.
+"""The linear regressors: each picks a prior, a head and an inference, and no mathematics is here.
 
                                 weights: point estimate         weights: posterior
 embedding: point                RBFNetworkRegressor             BayesianLinearRegressor
 embedding: shrunk point         FrequentistShrinkageRegressor
 embedding: posterior            ShrinkageRegressor              BDRRegressor
+
+Beside them are DistributionGPRegressor in gp.py and MeanEmbeddingRidge in mean_embedding.py.
 """
 
 from __future__ import annotations

@@ -16,13 +16,14 @@ class Latent:
     f_i | draw ~ N(mean_si, bag_var_s[bag_of_i] + weights_var_i),   y_i = f_i + noise of noise_var_s
 
     What differs between draws is what the bags leave open of the regression; what a head knows of
-    it in closed form is in ``weights_var``. The variance by the bag is that of a size, not of a
-    bag: with many draws of many bags the means are the only large table.
+    it in closed form is in ``weights_var``. Of heads linear in the embedding the variance by the
+    bag is that of a size: with many draws of many bags the means are the only large table. Of
+    others each bag has its own.
 
     Attributes
     ----------
     mean : (s, n)
-    bag_var : (s, l), at each distinct size;  bag_of : (n,), which of them each bag has
+    bag_var : (s, l), at each distinct size, or of each bag;  bag_of : (n,), which of them each has
     weights_var : (n,)
     noise_var : (s,), or (s, n) if it differs between bags
     """

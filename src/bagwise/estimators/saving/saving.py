@@ -20,7 +20,8 @@ def save(
     The file is safe to load even from somebody you do not trust, and is replaced in one step: if
     saving fails or is killed, what was there before stays. A saved model may take the place of
     another; any other file that is there is left alone. MeanEmbeddingRidge with exact sums keeps
-    its training points, and so does its file; other models keep landmarks and statistics.
+    its training points, and so does its file; Gaussian processes keep embeddings, sizes and
+    covariates of training bags; other models keep landmarks and statistics.
 
     Parameters
     ----------

@@ -222,7 +222,8 @@ def more_points_of(
         raise BagwiseError.because(
             "the model ignores how many points a bag has",
             "a prediction with a bag part of the variance",
-            "Predict with ShrinkageRegressor, BDRRegressor or the classifiers of these names.",
+            "Predict with ShrinkageRegressor, BDRRegressor, DistributionGPRegressor or the "
+            "classifiers of these names.",
         )
     today, others = float(latent.sizes[0]), latent.parts
     rest = float(others.weights[0] + others.noise[0])
