@@ -16,10 +16,15 @@ from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.bags.checks import check_labels
 from bagwise.bags.grouping import show
 from bagwise.embedding.prior import FixedPrior
-from bagwise.embedding.sums import summarise, summarise_each
-from bagwise.estimators.base import BagEstimator, BagRegressor, Pooled
+from bagwise.embedding.sums import summarise_each
+from bagwise.estimators.base import WITHOUT_COVARIANCE, BagEstimator, BagRegressor, Pooled
 from bagwise.estimators.classifiers import BagClassifier
-from bagwise.estimators.embeddings import COVARIANCE_FLOOR, BagEmbedding, KernelEmbedding
+from bagwise.estimators.embeddings import (
+    COVARIANCE_FLOOR,
+    BagEmbedding,
+    KernelEmbedding,
+    need_covariance,
+)
 from bagwise.estimators.parameters import choice, wrong
 from bagwise.exceptions import InvalidLabelsError
 from bagwise.heads.base import Head
@@ -37,6 +42,9 @@ PRIORS = ("learnt", "kernel")
 # Landmarks by default, and where kernels are compared.
 LANDMARKS = 200
 TRIAL_LANDMARKS = 60
+
+# Candidates that are fitted to all bags.
+SHORTLIST = 2
 
 
 # Labels are standardised unless they are constant; then there is nothing to learn.
@@ -75,7 +83,8 @@ class DistributionGP(BagEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to bags X and labels y (n_bags,), as every other model.
 
-        Kernel and bandwidth are chosen on some of the bags and with few landmarks, by evidence.
+        Kernels and bandwidths are tried on some of the bags and with few landmarks; the best few
+        are fitted to all bags. The evidence decides.
         """
         bags = as_bags(X)
         task = self.make_task(bags, y, sample_weight)
@@ -83,9 +92,19 @@ class DistributionGP(BagEstimator):
         self._check_parameters()
         embedding = self.embedding.with_default(LANDMARKS)
         tried = self._try_out(bags, task) if embedding.n_candidates > 1 else []
-        place = int(np.argmin([trial.loss for trial in tried])) if tried else 0
-        features = embedding.candidates(bags)[place]
-        self.fit_pooled(Pooled(features, summarise(bags, features)), bags, task)
+        best_first = sorted(range(len(tried)), key=lambda place: tried[place].loss)[:SHORTLIST]
+        candidates = embedding.candidates(bags)
+        shortlist = [candidates[place] for place in best_first or [0]]
+        best: tuple[Pooled, Head] | None = None
+        with Progress("fitting", len(shortlist), wanted()) as bar:
+            for features, stats in zip(shortlist, summarise_each(bags, shortlist), strict=True):
+                pooled = Pooled(features, stats)
+                head = self._fit_head_alone(pooled, task)
+                if best is None or head.loss < best[1].loss:
+                    best = pooled, head
+                bar.advance()
+        assert best is not None
+        self._keep(bags, task, best[0], self._finish_head(*best, task))
         self.tried_ = tried
         return self
 
@@ -98,7 +117,9 @@ class DistributionGP(BagEstimator):
         tried = list[Trial]()
         with Progress("choosing a kernel", len(candidates), wanted()) as bar:
             for features, stats in zip(candidates, summarise_each(bags, candidates), strict=True):
-                head = self._fit_head_alone(Pooled(features, stats), task)
+                need_covariance(stats, WITHOUT_COVARIANCE)
+                with one_thread("blas"):
+                    head = GPHead.try_out(self._problem(Pooled(features, stats), task))
                 tried.append(Trial(getattr(features, "kernel", None), head.loss))
                 bar.advance()
         return tried
@@ -157,7 +178,8 @@ class DistributionGP(BagEstimator):
         return problem if counted.all() else problem.take(counted)
 
     def _fit_head(self, pooled: Pooled, task: Task) -> Head:
-        return GPHead.try_out(self._problem(pooled, task))
+        problem = self._problem(pooled, task)
+        return GPHead.try_out(problem).on_all(problem)
 
     def _finish_head(self, pooled: Pooled, head: Head, task: Task) -> Head:
         assert isinstance(head, GPHead)

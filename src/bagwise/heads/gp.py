@@ -26,8 +26,7 @@ TRIAL_STEPS = 15
 EXACT_BAGS = 2000
 BASIS_BAGS = 1000
 
-# Fits to all bags, each with the slopes of the one before, and steps of each.
-ROUNDS = 2
+# Steps of the last search for scales, which starts near them.
 STEPS = 40
 
 # Equally probable values that stand for the spread of a latent value left open by the regression.
@@ -95,13 +94,14 @@ class GPHead:
         known = replace(part, start=self.scales, center=problem.start, slopes=self._slopes_at(part))
         return self.at(known, *known.maximise(steps))
 
+    def on_all(self, problem: GPProblem, steps: int = TRIAL_STEPS) -> GPHead:
+        """Fit to all bags, or to those of the basis, starting here."""
+        return self._again(problem, _basis(problem), steps)
+
     def refined(self, problem: GPProblem, *, spread: bool = True) -> GPHead:
-        """Fit to all bags, starting here; in each round with the slopes of the one before."""
-        n, head = len(problem.labels), self
-        exact = problem if n <= EXACT_BAGS else problem.take(some_of(n, BASIS_BAGS))
-        for _ in range(ROUNDS):
-            head = head._again(problem, exact, STEPS)
-        if exact is not problem:
+        """Fit to all bags until little changes, and then the spread."""
+        head = self.on_all(problem, STEPS)
+        if len(problem.labels) > EXACT_BAGS:
             return head._induced(problem, spread)
         return head._with_spread(problem) if spread else head
 
@@ -219,6 +219,12 @@ class GPHead:
             self.sizing(sizes),
             design,
         )
+
+
+def _basis(problem: GPProblem) -> GPProblem:
+    """Return the problem of the bags that predictions are made of."""
+    n = len(problem.labels)
+    return problem if n <= EXACT_BAGS else problem.take(some_of(n, BASIS_BAGS))
 
 
 def some_of(n: int, most: int) -> np.ndarray:

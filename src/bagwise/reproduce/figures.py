@@ -31,13 +31,15 @@ STYLES: Mapping[str, tuple[str, str]] = {
     "shrinkageC": ("#56B4E9", "^"),
     "BDR": ("#009E73", "X"),
     "CNN": ("#CC79A7", "*"),
+    "GP": ("#CC79A7", "h"),
+    "GP, range": ("#882255", "H"),
 }
 
 # Methods whose predictions are drawn, as many as fit side by side.
 SHOWN = ("Optimal", "CNN", "RBF network", "BLR", "shrinkage", "BDR")
 
 # Methods that say how sure they are.
-WITH_INTERVALS = ("BLR", "shrinkage", "shrinkageC", "BDR", "CNN")
+WITH_INTERVALS = ("BLR", "shrinkage", "shrinkageC", "BDR", "CNN", "GP", "GP, range")
 
 # Bag sizes are shown one by one if there are few, else by these intervals.
 MAX_GROUPS = 4
