@@ -68,6 +68,7 @@ class Table:
     def __init__(self, frame: nw.DataFrame[Any]) -> None:
         self.frame = frame
         self._floats: dict[str, Float[np.ndarray, " n_rows"]] = {}
+        self._full: set[str] = set()  # columns of floats of which it is known that all are there
 
     @cached_property
     def _types(self) -> dict[str, Any]:
@@ -98,7 +99,7 @@ class Table:
         dtype = self._types[name]
         is_float = isinstance(dtype, nw.Float32 | nw.Float64)
         if is_float and len(self) <= FEW:
-            self._floats |= self._alike(dtype)
+            self._convert(dtype)
             return self._floats[name]
         column = self.get_column(name)
         found = (column if is_float else column.cast(nw.Float64)).to_numpy()
@@ -106,16 +107,25 @@ class Table:
             self._floats[name] = found
         return found
 
-    def _alike(self, dtype: Any) -> dict[str, Float[np.ndarray, " n_rows"]]:
-        """Return all columns of a type of floats, made together."""
+    def is_full(self, name: str) -> bool:
+        """Whether it is known of a column, or soon found out, that no number of it is missing."""
+        dtype = self._types[name]
+        if isinstance(dtype, nw.Float32 | nw.Float64):
+            if name not in self._floats and len(self) <= FEW:
+                self._convert(dtype)
+            return name in self._full
+        return is_number(dtype) and not self.get_column(name).null_count()
+
+    def _convert(self, dtype: Any) -> None:
+        """Make floats of all columns of a type of floats together."""
         places = {name: k for k, (name, own) in enumerate(self._types.items()) if own == dtype}
         chosen = self.frame[:, list(places.values())]
         block = chosen.to_numpy()
-        # Objects come from pandas where pyarrow is below it.
-        columns = (
-            block.T if block.dtype.kind == "f" else (c.to_numpy() for c in chosen.iter_columns())
-        )
-        return dict(zip(places, columns, strict=True))
+        if block.dtype.kind != "f":  # objects, from pandas where pyarrow is below it
+            block = np.column_stack([column.to_numpy() for column in chosen.iter_columns()])
+        self._floats |= zip(places, block.T, strict=True)
+        gaps = np.count_nonzero(np.isnan(block), axis=0)
+        self._full |= {name for name, gap in zip(places, gaps, strict=True) if not gap}
 
     def __len__(self) -> int:
         return len(self.frame)

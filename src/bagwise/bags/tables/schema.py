@@ -202,7 +202,7 @@ class Schema:
                 mask = missing(self.values(table, name))
             elif name == self.label:
                 mask = missing(label_values(table, name, self.cells))
-            elif _is_full(table, name) and not self.cells.na_values:
+            elif not self.cells.na_values and table.is_full(name):
                 continue
             else:
                 mask = np.isnan(self.numbers(table, name))
@@ -395,12 +395,6 @@ class Schema:
                 f"has values to impute for {some(self.fill) or 'no column'}",
                 "one for every column of numbers if missing values are imputed, else none",
             )
-
-
-def _is_full(table: Table, name: str) -> bool:
-    """Whether nothing can be missing in a column, without a look at its values."""
-    dtype = table.dtype(name)
-    return is_number(dtype) and not dtype.is_float() and not table.get_column(name).null_count()
 
 
 def medians(
