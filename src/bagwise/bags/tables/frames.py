@@ -16,13 +16,13 @@ from narwhals.dependencies import is_into_dataframe
 
 from bagwise.bags.grouping import (
     Grouping,
-    first_unhashable,
+    check_single,
     group_rows,
     id_array,
     plain,
     show,
 )
-from bagwise.bags.tables.cells import Cells, Tally, shortened
+from bagwise.bags.tables.cells import Cells, Tally, hashable, shortened
 from bagwise.bags.validation import Names, matrix
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
 
@@ -260,14 +260,7 @@ def id_columns(table: Table, bag: Sequence[str]) -> tuple[Shaped[np.ndarray, " n
     """Return the columns of the bag id; raise if one holds what cannot be an id, such as lists."""
     columns = tuple(values(table.get_column(name)) for name in bag)
     for name, column in zip(bag, columns, strict=True):
-        odd = first_unhashable(column)
-        if odd is not None:
-            raise InvalidBagsError.because(
-                f"the bag column {name!r} holds values of type {type(column[odd]).__name__}, such "
-                f"as {show(column[odd])}",
-                "one number, word or date in a row",
-                "Turn them into strings first, or name another column.",
-            )
+        check_single(column, f"the bag column {name!r}")
     return columns
 
 
@@ -365,7 +358,7 @@ def is_coded(
         coded = np.isin(column, np.array(codes, dtype=np.float64).astype(column.dtype))
     elif column.dtype.kind in "OUT":
         known = {*texts, *codes}
-        coded = np.array([value in known for value in column.tolist()], dtype=bool)
+        coded = np.array([value in known for value in hashable(column.tolist())], dtype=bool)
     else:
         return None
     return coded if coded.any() else None
@@ -400,7 +393,9 @@ def label_values(table: Table, name: str, cells: Cells = PLAIN) -> Shaped[np.nda
         if rows is None or rows.dtype.kind == "O" or is_coded(rows, cells, name) is not None:
             return numbers(table, name, cells, InvalidLabelsError)
         return rows
-    return without_codes(values(column), cells, name)
+    rows = values(column)
+    check_single(rows, f"label column {name!r}", InvalidLabelsError)
+    return without_codes(rows, cells, name)
 
 
 def group_columns(columns: tuple[Shaped[np.ndarray, " n_rows"], ...]) -> Grouping:
@@ -460,7 +455,7 @@ def bag_labels(frame: Any, bag: str, label: str) -> Shaped[np.ndarray, " n_bags"
     """
     table = open_frame(frame)
     check_present(table, [bag, label])
-    grouping = group_rows(values(table.get_column(bag)))
+    grouping = group_columns(id_columns(table, [bag]))
     rows = label_values(table, label)
     return plain(grouping.constant(rows, f"label column {label!r}", InvalidLabelsError))
 

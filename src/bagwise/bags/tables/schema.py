@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int64, Shaped
 
-from bagwise.bags.grouping import missing, show
+from bagwise.bags.grouping import check_single, missing, show
 from bagwise.bags.tables.categories import (
     Category,
     check_categories,
@@ -151,8 +151,10 @@ class Schema:
                 self.numbers(table, name)
 
     def values(self, table: Table, name: str) -> Shaped[np.ndarray, " n_rows"]:
-        """Return a column of any type with what is missing as it is written here."""
-        return without_codes(values(table.get_column(name)), self.cells, name)
+        """Return a column of categories with what is missing as it is written here."""
+        column = values(table.get_column(name))
+        check_single(column, f"column {name!r}")
+        return without_codes(column, self.cells, name)
 
     def arrays(
         self, frame: Any, *, first_row: int | Int[np.ndarray, " n_rows"] | None = None
