@@ -182,6 +182,19 @@ def first_unhashable(values: Shaped[np.ndarray, " n"]) -> int | None:
     return None
 
 
+def check_single(
+    rows: Shaped[np.ndarray, " n_rows"], name: str, error: type[BagwiseError] = InvalidBagsError
+) -> None:
+    """Raise if a row of a column holds several values, as a list or a record does."""
+    odd = first_unhashable(rows)
+    if odd is not None:
+        raise error.because(
+            f"{name} holds values of type {type(rows[odd]).__name__}, such as {show(rows[odd])}",
+            "one number, word, date or truth value in a row",
+            "Take one out of them first, or name another column.",
+        )
+
+
 def _kind(kind: type) -> type:
     """Return Python's own type for NumPy's scalars of that type."""
     for python, numpy in (
@@ -231,14 +244,6 @@ class Grouping:
                 f"bag {show(self.ids[bag])}, row {within}, {name} is missing",
                 "a value in every row",
                 "Fill it in or drop the bag.",
-            )
-        odd = first_unhashable(rows)
-        if odd is not None:
-            value = rows[odd]
-            raise error.because(
-                f"{name} holds values of type {type(value).__name__}, such as {show(value)}",
-                "one number, word or truth value in a row",
-                "Take a number out of them first, or name another column.",
             )
         first = rows[self.offsets[:-1]]
         differs = np.flatnonzero(rows != np.repeat(first, np.diff(self.offsets)))

@@ -204,7 +204,7 @@ class Tally:
 
     def add(self, column: Shaped[np.ndarray, " n_rows"]) -> None:
         """Count the cells of some rows."""
-        counts: dict[Any, int] = Counter(_hashable(column[~missing(column)].tolist()))
+        counts: dict[Any, int] = Counter(hashable(column[~missing(column)].tolist()))
         for cell, count in counts.items():
             if self._is_missing(cell):
                 continue
@@ -214,7 +214,7 @@ class Tally:
             if value is None:
                 if self.odd is None:
                     rows = column.tolist()
-                    where = next(i for i, c in enumerate(_hashable(rows)) if c == cell)
+                    where = next(i for i, c in enumerate(hashable(rows)) if c == cell)
                     self.odd = self._n_rows + where, rows[where]
                 if isinstance(cell, str) and len(self._tried) < TRIED:
                     self._tried += [cell] * min(count, TRIED)
@@ -286,7 +286,7 @@ class Tally:
         return " or ".join(marks for marks in best if marks.count("=") == fewest) or None
 
 
-def _hashable(cells: list[Any]) -> Iterator[Any]:
+def hashable(cells: list[Any]) -> Iterator[Any]:
     """Return cells as they are, or as text if they cannot be hashed."""
     for cell in cells:
         try:

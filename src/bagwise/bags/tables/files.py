@@ -300,9 +300,11 @@ def parquet_dataset(path: Any) -> Any:
     sources = [str(file.resolve()) for file in files]
     try:
         together = pa.unify_schemas(schemas, promote_options="permissive")
-        own = set(together.names)
-        folders = [f for f in ds.dataset(sources, **options).schema if f.name not in own]
-        return ds.dataset(sources, schema=pa.schema([*together, *folders]), **options)
+        if path.is_dir():  # whose folders may be columns
+            own = set(together.names)
+            folders = [f for f in ds.dataset(sources, **options).schema if f.name not in own]
+            together = pa.schema([*together, *folders])
+        return ds.dataset(sources, schema=together, **options)
     except (pa.ArrowException, TypeError) as error:
         raise damaged(path, error) from error
 

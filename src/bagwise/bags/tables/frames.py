@@ -16,13 +16,13 @@ from narwhals.dependencies import is_into_dataframe
 
 from bagwise.bags.grouping import (
     Grouping,
-    first_unhashable,
+    check_single,
     group_rows,
     id_array,
     plain,
     show,
 )
-from bagwise.bags.tables.cells import Cells, Tally, shortened
+from bagwise.bags.tables.cells import Cells, Tally, hashable, shortened
 from bagwise.bags.validation import Names, matrix
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
 
@@ -68,6 +68,7 @@ class Table:
     def __init__(self, frame: nw.DataFrame[Any]) -> None:
         self.frame = frame
         self._floats: dict[str, Float[np.ndarray, " n_rows"]] = {}
+        self._full: set[str] = set()  # columns of floats of which it is known that all are there
 
     @cached_property
     def _types(self) -> dict[str, Any]:
@@ -98,7 +99,7 @@ class Table:
         dtype = self._types[name]
         is_float = isinstance(dtype, nw.Float32 | nw.Float64)
         if is_float and len(self) <= FEW:
-            self._floats |= self._alike(dtype)
+            self._convert(dtype)
             return self._floats[name]
         column = self.get_column(name)
         found = (column if is_float else column.cast(nw.Float64)).to_numpy()
@@ -106,16 +107,25 @@ class Table:
             self._floats[name] = found
         return found
 
-    def _alike(self, dtype: Any) -> dict[str, Float[np.ndarray, " n_rows"]]:
-        """Return all columns of a type of floats, made together."""
+    def is_full(self, name: str) -> bool:
+        """Whether it is known of a column, or soon found out, that no number of it is missing."""
+        dtype = self._types[name]
+        if isinstance(dtype, nw.Float32 | nw.Float64):
+            if name not in self._floats and len(self) <= FEW:
+                self._convert(dtype)
+            return name in self._full
+        return is_number(dtype) and not self.get_column(name).null_count()
+
+    def _convert(self, dtype: Any) -> None:
+        """Make floats of all columns of a type of floats together."""
         places = {name: k for k, (name, own) in enumerate(self._types.items()) if own == dtype}
         chosen = self.frame[:, list(places.values())]
         block = chosen.to_numpy()
-        # Objects come from pandas where pyarrow is below it.
-        columns = (
-            block.T if block.dtype.kind == "f" else (c.to_numpy() for c in chosen.iter_columns())
-        )
-        return dict(zip(places, columns, strict=True))
+        if block.dtype.kind != "f":  # objects, from pandas where pyarrow is below it
+            block = np.column_stack([column.to_numpy() for column in chosen.iter_columns()])
+        self._floats |= zip(places, block.T, strict=True)
+        gaps = np.count_nonzero(np.isnan(block), axis=0)
+        self._full |= {name for name, gap in zip(places, gaps, strict=True) if not gap}
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -250,14 +260,7 @@ def id_columns(table: Table, bag: Sequence[str]) -> tuple[Shaped[np.ndarray, " n
     """Return the columns of the bag id; raise if one holds what cannot be an id, such as lists."""
     columns = tuple(values(table.get_column(name)) for name in bag)
     for name, column in zip(bag, columns, strict=True):
-        odd = first_unhashable(column)
-        if odd is not None:
-            raise InvalidBagsError.because(
-                f"the bag column {name!r} holds values of type {type(column[odd]).__name__}, such "
-                f"as {show(column[odd])}",
-                "one number, word or date in a row",
-                "Turn them into strings first, or name another column.",
-            )
+        check_single(column, f"the bag column {name!r}")
     return columns
 
 
@@ -355,7 +358,7 @@ def is_coded(
         coded = np.isin(column, np.array(codes, dtype=np.float64).astype(column.dtype))
     elif column.dtype.kind in "OUT":
         known = {*texts, *codes}
-        coded = np.array([value in known for value in column.tolist()], dtype=bool)
+        coded = np.array([value in known for value in hashable(column.tolist())], dtype=bool)
     else:
         return None
     return coded if coded.any() else None
@@ -390,7 +393,9 @@ def label_values(table: Table, name: str, cells: Cells = PLAIN) -> Shaped[np.nda
         if rows is None or rows.dtype.kind == "O" or is_coded(rows, cells, name) is not None:
             return numbers(table, name, cells, InvalidLabelsError)
         return rows
-    return without_codes(values(column), cells, name)
+    rows = values(column)
+    check_single(rows, f"label column {name!r}", InvalidLabelsError)
+    return without_codes(rows, cells, name)
 
 
 def group_columns(columns: tuple[Shaped[np.ndarray, " n_rows"], ...]) -> Grouping:
@@ -450,7 +455,7 @@ def bag_labels(frame: Any, bag: str, label: str) -> Shaped[np.ndarray, " n_bags"
     """
     table = open_frame(frame)
     check_present(table, [bag, label])
-    grouping = group_rows(values(table.get_column(bag)))
+    grouping = group_columns(id_columns(table, [bag]))
     rows = label_values(table, label)
     return plain(grouping.constant(rows, f"label column {label!r}", InvalidLabelsError))
 

@@ -92,7 +92,8 @@ class ParquetRows:
         import pyarrow.dataset as ds
         import pyarrow.parquet as pq
 
-        wanted = pa.schema([self.dataset.schema.field(name) for name in columns])
+        schema = self.dataset.schema
+        wanted = pa.schema([schema.field(name) for name in columns])
         n_rows = self._batch_rows(columns)
         options = {"pre_buffer": False, "buffer_size": BUFFER_BYTES}
         for fragment in self.dataset.get_fragments():
@@ -147,11 +148,10 @@ def _completed(batch: Any, wanted: Any, folders: dict[str, Any]) -> Any:
     """Return a batch in the types of the data set, with the values that folders are named by."""
     import pyarrow as pa
 
-    columns = [
-        pa.repeat(pa.scalar(folders[field.name], field.type), batch.num_rows)
-        if field.name in folders
-        else batch.column(field.name)
-        for field in wanted
-    ]
-    found = pa.table(columns, names=wanted.names)
-    return found if found.schema.types == wanted.types else found.cast(wanted)
+    own = [name for name in wanted.names if name not in folders]
+    found = pa.Table.from_batches([batch]).select(own)
+    for field in map(wanted.field, folders.keys() & set(wanted.names)):
+        value = pa.scalar(folders[field.name], field.type)
+        found = found.append_column(field, pa.repeat(value, batch.num_rows))
+    found = found.select(wanted.names)
+    return found if found.schema.equals(wanted) else found.cast(wanted)

@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int64, Shaped
 
-from bagwise.bags.grouping import missing, show
+from bagwise.bags.grouping import check_single, missing, show
 from bagwise.bags.tables.categories import (
     Category,
     check_categories,
@@ -151,8 +151,10 @@ class Schema:
                 self.numbers(table, name)
 
     def values(self, table: Table, name: str) -> Shaped[np.ndarray, " n_rows"]:
-        """Return a column of any type with what is missing as it is written here."""
-        return without_codes(values(table.get_column(name)), self.cells, name)
+        """Return a column of categories with what is missing as it is written here."""
+        column = values(table.get_column(name))
+        check_single(column, f"column {name!r}")
+        return without_codes(column, self.cells, name)
 
     def arrays(
         self, frame: Any, *, first_row: int | Int[np.ndarray, " n_rows"] | None = None
@@ -202,7 +204,7 @@ class Schema:
                 mask = missing(self.values(table, name))
             elif name == self.label:
                 mask = missing(label_values(table, name, self.cells))
-            elif _is_full(table, name) and not self.cells.na_values:
+            elif not self.cells.na_values and table.is_full(name):
                 continue
             else:
                 mask = np.isnan(self.numbers(table, name))
@@ -395,12 +397,6 @@ class Schema:
                 f"has values to impute for {some(self.fill) or 'no column'}",
                 "one for every column of numbers if missing values are imputed, else none",
             )
-
-
-def _is_full(table: Table, name: str) -> bool:
-    """Whether nothing can be missing in a column, without a look at its values."""
-    dtype = table.dtype(name)
-    return is_number(dtype) and not dtype.is_float() and not table.get_column(name).null_count()
 
 
 def medians(
