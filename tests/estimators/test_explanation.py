@@ -15,7 +15,8 @@ from contract_models import BAGS, NEW, NEW_ARRAYS, Y, fitted
 
 SLOW = {"bdr-convolved", "bdr-map"}  # whose heads are those of models that are tested
 GAUSSIAN = ["embedding-gaussian", "embedding-landmarks"]
-LINEAR = [name for name in contract_models.MODELS if name not in {*GAUSSIAN, *SLOW}]
+PROCESSES = ["gp", "gp-auto", "gp-kernel-prior"]  # nonlinear too, and they mind the size
+LINEAR = [name for name in contract_models.MODELS if name not in {*GAUSSIAN, *PROCESSES, *SLOW}]
 CLASSIFIERS = [*classifier_models.CORE, "shrinkage-fourier"]
 
 
@@ -33,7 +34,7 @@ def fitted_classifier(name):
     return classifier_models.unfitted(name).fit(classifier_models.BAGS, classifier_models.Y)
 
 
-@pytest.mark.parametrize("name", [*LINEAR, *GAUSSIAN])
+@pytest.mark.parametrize("name", [*LINEAR, *GAUSSIAN, *PROCESSES])
 def test_contributions_add_up_to_the_prediction(name):
     model = fitted(name)
     for bag, mean in enumerate(model.predict(NEW[:4])):

@@ -172,11 +172,12 @@ class BagEstimator(ShowsLearnt, TakesBags):
         effects, unit = self.effects_.mixing @ gamma, self.label_scale_
         rest = np.zeros(0) if bags.covariates is None else bags.covariates[0] - self.effects_.center
         prediction, classes = self.predict_dist(bags), getattr(self, "classes_", None)
+        said = getattr(prediction, "latent", prediction)  # before the link, or the range
         return Explanation(
             bags,
             function,
             directions,
-            prediction=float(getattr(prediction, "latent", prediction).mean[0]),
+            prediction=float(getattr(said, "location", said.mean)[0]),
             baseline=float(self.label_center_ + unit * (level + effects[0])),
             covariates=unit * effects[1:] * rest / self.effects_.scale,
             target="label" if classes is None else f"latent value for class {show(classes[1])}",

@@ -6,7 +6,7 @@ They know what the linear models know of a bag, and are not linear in it.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from bagwise.estimators.embeddings import (
 )
 from bagwise.estimators.parameters import choice, wrong
 from bagwise.exceptions import InvalidLabelsError
+from bagwise.features.maps import Features
 from bagwise.heads.base import Head
 from bagwise.heads.gp import TRIAL_BAGS, GPHead, some_of
 from bagwise.heads.task import Task
@@ -54,11 +55,9 @@ CERTAIN = Scales(
 )
 
 
-class Trial(NamedTuple):
-    """A kernel that was tried, and −log evidence per bag: the smaller the better."""
-
-    kernel: Any
-    loss: float
+def _name(features: Features, place: int) -> str:
+    """Return the kernel as a text; random frequencies have only a number."""
+    return repr(getattr(features, "kernel", f"candidate {place}"))
 
 
 def _switch(name: str, value: Any) -> bool:
@@ -71,7 +70,12 @@ def _switch(name: str, value: Any) -> bool:
 
 
 class DistributionGP(BagEstimator):
-    """What regressor and classifier share."""
+    """What regressor and classifier share.
+
+    Attributes
+    ----------
+    tried_ : dict, −log evidence per bag of each kernel that was tried; empty if there was no choice
+    """
 
     needs_covariance: ClassVar[bool] = True
 
@@ -91,8 +95,8 @@ class DistributionGP(BagEstimator):
         self._check_embedding()
         self._check_parameters()
         embedding = self.embedding.with_default(LANDMARKS)
-        tried = self._try_out(bags, task) if embedding.n_candidates > 1 else []
-        best_first = sorted(range(len(tried)), key=lambda place: tried[place].loss)[:SHORTLIST]
+        tried = self._try_out(bags, task) if embedding.n_candidates > 1 else {}
+        best_first = np.argsort(list(tried.values()))[:SHORTLIST].tolist()
         candidates = embedding.candidates(bags)
         shortlist = [candidates[place] for place in best_first or [0]]
         best: tuple[Pooled, Head] | None = None
@@ -108,19 +112,19 @@ class DistributionGP(BagEstimator):
         self.tried_ = tried
         return self
 
-    def _try_out(self, bags: Bags, task: Task) -> list[Trial]:
-        """Fit each candidate to some of the bags."""
+    def _try_out(self, bags: Bags, task: Task) -> dict[str, float]:
+        """Fit each candidate to some of the bags; return −log evidence per bag by kernel."""
         if not isinstance(bags, BagStream):  # whose points are all read in any case
             some = some_of(bags.n_bags, TRIAL_BAGS)
             bags, task = bags[some], task.take(some)
         candidates = self.embedding.with_default(TRIAL_LANDMARKS).candidates(bags)
-        tried = list[Trial]()
+        tried = dict[str, float]()
         with Progress("choosing a kernel", len(candidates), wanted()) as bar:
             for features, stats in zip(candidates, summarise_each(bags, candidates), strict=True):
                 need_covariance(stats, WITHOUT_COVARIANCE)
                 with one_thread("blas"):
                     head = GPHead.try_out(self._problem(Pooled(features, stats), task))
-                tried.append(Trial(getattr(features, "kernel", None), head.loss))
+                tried[_name(features, len(tried))] = head.loss
                 bar.advance()
         return tried
 
@@ -128,6 +132,11 @@ class DistributionGP(BagEstimator):
         choice("prior", self.prior, PRIORS)
         _switch("size", self.size)
         self._sampling()
+
+    def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: Head) -> Self:
+        super()._keep(bags, task, pooled, head)
+        self.tried_: dict[str, float] = {}
+        return self
 
     def _sampling(self) -> float | None:
         """Return τ, or None if it is to be learnt."""

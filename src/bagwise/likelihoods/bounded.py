@@ -22,6 +22,13 @@ class Bounded(Gaussian):
     def __init__(self, lower: float, upper: float) -> None:
         self.lower, self.upper = lower, upper
 
+    def __eq__(self, other: object) -> bool:
+        mine = self.lower, self.upper
+        return isinstance(other, Bounded) and mine == (other.lower, other.upper)
+
+    def __hash__(self) -> int:
+        return hash((self.lower, self.upper))
+
     def predict(self, query: Query, *, sizes: Any, ids: Any, classes: Any = None) -> Prediction:
         """Return a Gaussian for each bag, cut at the range."""
         return BoundedPrediction.from_latent(

@@ -102,6 +102,11 @@ class BoundedPrediction(Prediction):
         """The range of the labels."""
         return self._support
 
+    @property
+    def location(self) -> Float[np.ndarray, " n"]:
+        """Means of the Gaussians, which may lie outside the range."""
+        return self._location
+
     def quantile(self, q: ArrayLike) -> Float[np.ndarray, " n"] | Float[np.ndarray, "n m"]:
         """Quantiles at probability ``q`` in (0, 1): scalar -> (n,), array (m,) -> (n, m)."""
         q = check_probabilities(q)

@@ -16,7 +16,11 @@ from bagwise.estimators.classifiers import (
     BDRClassifier,
     ShrinkageClassifier,
 )
-from bagwise.estimators.gp import DistributionGPClassifier, DistributionGPRegressor
+from bagwise.estimators.gp import (
+    DistributionGP,
+    DistributionGPClassifier,
+    DistributionGPRegressor,
+)
 from bagwise.estimators.mean_embedding import LandmarkRidgeHead, MeanEmbeddingRidge, SecondLevel
 from bagwise.estimators.posterior_model import PosteriorModel
 from bagwise.estimators.regressors import (
@@ -156,6 +160,8 @@ def _learnt(cls: type[BagEstimator], exact: bool) -> dict[str, Any]:
         kinds["classes"] = Labels("classes")
     if issubclass(cls, PosteriorModel):
         kinds["diagnostics"] = Diagnostics | None
+    if issubclass(cls, DistributionGP):
+        kinds["tried"] = dict[str, float]
     return kinds
 
 
