@@ -113,3 +113,48 @@ def test_a_prediction_far_from_all_labels_is_said_to_be_one():
     model = bagwise.ShrinkageRegressor(bagwise.KernelEmbedding(kernel="linear")).fit(arrays, y)
     with pytest.warns(bagwise.BagwiseWarning, match=r"1 of 2 predictions .* for bag 1: .* unlike"):
         assert np.isfinite(model.predict([arrays[0], np.full((50, 1), 1e9)])).all()
+
+
+SIZES = [1e-300, 1e-100, 1e-9, 1e9 / 3, 1e20 / 3, 1e100 / 3, 1e140 / 3]
+FEW = {name: model for name, model in ESTIMATORS.items() if "-" not in name or "bdr" in name}
+
+
+@pytest.mark.parametrize(("name", "size"), spread_out(list(product(FEW, SIZES)), 4))
+def test_labels_that_are_all_one_number(name, size):
+    rng = np.random.default_rng(0)
+    arrays = gaussian_bags(rng, 12)
+    y = np.full(12, size)
+    found = FEW[name].fit(arrays, y).predict_dist(arrays)
+    unit = max(size, 1e-140)  # the squares of what is much smaller are 0
+    assert (np.abs(found.mean - y) <= 1e-5 * unit).all()
+    assert (found.std > 0).all() and (found.std <= 1e-4 * unit).all()
+    assert np.isfinite(found.log_prob(y)).all()
+
+
+@pytest.mark.filterwarnings("ignore:.*extrapolations")  # of the bags that do not count
+@pytest.mark.parametrize(("name", "size"), spread_out(list(product(FEW, SIZES[1:])), 5))
+def test_labels_beside_which_the_weight_of_others_vanishes(name, size):
+    rng = np.random.default_rng(0)
+    arrays = gaussian_bags(rng, 12)
+    y = size * rng.uniform(1, 2, 12)
+    weight = np.where(np.arange(12) == 0, 1e300, 1.0)
+    found = FEW[name].fit(arrays, y, sample_weight=weight).predict_dist(arrays)
+    assert np.abs(found.mean[0] - y[0]) <= 1e-5 * size
+    assert (np.abs(found.mean - y) <= 10 * size).all()
+    assert (found.std > 0).all() and (found.std <= size).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    spread_out([case for case in product(FEW, SIZES) if case[0] != "bdr-laplace"], 4),
+)
+def test_a_covariate_that_was_constant_says_nothing(name, size):
+    """The mean of equal numbers is not always that number: what is left is no signal."""
+    rng = np.random.default_rng(0)
+    arrays = gaussian_bags(rng, 12)
+    y = rng.normal(size=12)
+    expected = FEW[name].fit(Bags.from_list(arrays), y).predict(Bags.from_list(arrays))
+    model = FEW[name].fit(Bags.from_list(arrays, covariates=np.full((12, 1), size)), y)
+    for now in (size, 1.5 * size):
+        found = model.predict(Bags.from_list(arrays, covariates=np.full((12, 1), now)))
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)

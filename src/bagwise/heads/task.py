@@ -16,6 +16,13 @@ from bagwise.bags.validation import is_positive
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 from bagwise.inference.effects import FixedEffects
 
+# Spread below this share of the labels' size is rounding error: they are constant.
+CONSTANT = 1e-12
+# Share of their size of which a hundred-thousandth, the least noise, is more than rounding error.
+LEAST_UNIT = 1e-9
+# So that the variance of what is a millionth of it is a number.
+LEAST_SCALE = 1e-140
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -24,8 +31,8 @@ class Task:
     Attributes
     ----------
     labels : (n,), (y − center)/scale; or of classes −1 and +1
-    center, scale : weighted mean and standard deviation of y; scale is 1 for constant labels. Of
-        classes 0 and 1
+    center, scale : weighted mean and standard deviation of y, see :func:`_label_scale` for constant
+        labels. Of classes 0 and 1
     effects : FixedEffects;  design : (n, r), their columns for the training bags
     weights : (n,), sample weights scaled to mean 1 over the bags that count, whose weight is not 0
     classes : (2,), or None for real labels
@@ -52,8 +59,7 @@ class Task:
         _check_several(bags)
         weights = _sample_weight(sample_weight, bags)
         center = float(np.average(y, weights=weights))
-        spread = float(np.sqrt(np.average((y - center) ** 2, weights=weights)))
-        scale = spread if spread > 1e-12 * abs(center) else 1.0
+        scale = _label_scale(y, center, weights)
         effects = _effects(bags.covariates, weights)
         design = effects.design(bags.covariates, bags.n_bags)
         return cls((y - center) / scale, center, scale, effects, design, weights)
@@ -91,6 +97,26 @@ class Task:
         return replace(
             self, labels=self.labels[bags], design=self.design[bags], weights=self.weights[bags]
         )
+
+
+def _label_scale(
+    y: Float64[np.ndarray, " n"], center: float, weights: Float64[np.ndarray, " n"]
+) -> float:
+    """Return the standard deviation of the labels.
+
+    Labels that are equal but for rounding have none. They get 1, but no more than their own size
+    and no less than a billionth of it: neither is what has that scale lost in them, nor are they
+    lost in it.
+
+    Examples
+    --------
+    >>> [_label_scale(np.full(2, y), y, np.ones(2)) for y in (0.0, 7.0, 1e-20, 1e20)]
+    [1.0, 1.0, 1e-20, 100000000000.0]
+    """
+    spread = float(np.sqrt(np.average((y - center) ** 2, weights=weights)))
+    if spread > CONSTANT * abs(center):
+        return spread
+    return max(min(1.0, float(np.abs(y).max()) or 1.0), LEAST_UNIT * abs(center), LEAST_SCALE)
 
 
 def _effects(

@@ -21,7 +21,8 @@ class FixedEffects:
 
     Attributes
     ----------
-    center, scale : (c,), weighted means and standard deviations of the covariates
+    center, scale : (c,), weighted means and standard deviations of the covariates; of constants,
+        their size, or 1
     mixing : (1 + c, r), A
     """
 
@@ -45,7 +46,8 @@ class FixedEffects:
         share = weights / weights.sum()
         center = share @ covariates
         scale = np.sqrt(share @ (covariates - center) ** 2)
-        scale = np.where(scale > COLLINEAR * np.abs(center), scale, 1.0)
+        size = np.maximum(np.abs(center), 1.0)  # of constants, beside which rounding is nothing
+        scale = np.where(scale > COLLINEAR * np.abs(center), scale, size)
         raw = np.column_stack([np.ones(len(weights)), (covariates - center) / scale])
         _, values, rows = np.linalg.svd(np.sqrt(share)[:, None] * raw, full_matrices=False)
         keep = values > COLLINEAR * values[0]
