@@ -83,6 +83,7 @@ class DistributionGP(BagEstimator):
     sampling: float | str
     size: bool | str
     head_: Any
+    tried_: dict[str, float]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to bags X and labels y (n_bags,), as every other model.
@@ -135,7 +136,7 @@ class DistributionGP(BagEstimator):
 
     def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: Head) -> Self:
         super()._keep(bags, task, pooled, head)
-        self.tried_: dict[str, float] = {}
+        self.tried_ = {}
         return self
 
     def _sampling(self) -> float | None:

@@ -104,7 +104,7 @@ class Inputs:
     def __len__(self) -> int:
         return len(self.mean)
 
-    @cached_property
+    @property
     def groups(self) -> list[tuple[int, Int[np.ndarray, " k"]]]:
         """The groups that have bags, and these."""
         order = np.argsort(self.group_of, kind="stable")
@@ -228,8 +228,9 @@ class SecondLevelKernel:
         gram = np.empty((len(x), len(z)))
         exact, other = self._exact(x), self._exact(z)
         square, amplitude = self.scales.length**2, np.log(self.scales.gauss)
+        others = z.groups
         for g, rows in x.groups:
-            for h, columns in z.groups:
+            for h, columns in others:
                 if x is z and h < g:
                     gram[np.ix_(rows, columns)] = gram[np.ix_(columns, rows)].T
                     continue
@@ -256,8 +257,9 @@ class SecondLevelKernel:
         """Return the gradient of Σ_j α_j E κ(i, j) in a_i, for every bag of x."""
         gradient = np.tile(self.scales.linear * (alpha @ z.mean), (len(x), 1))
         weighted = self.gauss(x, z) * alpha
+        others = z.groups
         for g, rows in x.groups:
-            for h, columns in z.groups:
+            for h, columns in others:
                 block = weighted[np.ix_(rows, columns)]
                 pulled = block @ z.mean[columns] - block.sum(axis=1)[:, None] * x.mean[rows]
                 gradient[rows] += pulled / (self.scales.length**2 + x.var[g] + z.var[h])
@@ -290,8 +292,9 @@ class SecondLevelKernel:
         """
         square, E = self.scales.length**2, slope * gauss
         by_mean, by_var, by_length = np.zeros_like(x.mean), np.zeros_like(x.var), 0.0
-        for g, rows in x.groups:
-            for h, columns in x.groups:
+        groups = x.groups
+        for g, rows in groups:
+            for h, columns in groups:
                 if h < g:
                     continue
                 double = 1.0 if h == g else 2.0
