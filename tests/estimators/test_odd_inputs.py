@@ -6,6 +6,7 @@ import pytest
 from bagwise import (
     Bags,
     BayesianLinearRegressor,
+    DistributionGPRegressor,
     FourierEmbedding,
     FrequentistShrinkageRegressor,
     KernelEmbedding,
@@ -131,6 +132,8 @@ VARIANTS = {
         KernelEmbedding(kernel="additive-matern12", bandwidth=1.0), **GIVEN
     ),
     "shrinkage-convolved": ShrinkageRegressor(MEDIAN, prior="convolved", **GIVEN),
+    "gp": DistributionGPRegressor(),
+    "gp-kernel": DistributionGPRegressor(MEDIAN, prior="kernel", support=(-1e30, 1e30)),
     "embedding": MeanEmbeddingRidge(),
     "embedding-gaussian": MeanEmbeddingRidge(second_level="gaussian"),
     "embedding-linear": MeanEmbeddingRidge(KernelEmbedding(kernel="linear", bandwidth=1.0)),

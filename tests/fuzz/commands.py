@@ -47,7 +47,7 @@ def command(trial):
 
 MODELS = [
     ["--set", "bandwidth=1.0"], [], ["--model", "blr"], ["--model", "rbf"],
-    ["--model", "kernel-ridge"], ["--model", "freq-shrinkage"],
+    ["--model", "gp"], ["--model", "kernel-ridge"], ["--model", "freq-shrinkage"],
     ["--model", "bdr", "--set", "inference=laplace"],
 ]  # fmt: skip
 ODD_MODELS = [["--model", "x"], ["--model", ""], ["--model"]]

@@ -10,16 +10,19 @@ from bagwise.inference import NUTS, Priors
 
 REGRESSORS = [
     "ShrinkageRegressor", "BDRRegressor", "BayesianLinearRegressor", "RBFNetworkRegressor",
-    "FrequentistShrinkageRegressor", "MeanEmbeddingRidge",
+    "FrequentistShrinkageRegressor", "MeanEmbeddingRidge", "DistributionGPRegressor",
 ]  # fmt: skip
-CLASSIFIERS = ["ShrinkageClassifier", "BDRClassifier", "BayesianLogisticClassifier"]
+CLASSIFIERS = [
+    "ShrinkageClassifier", "BDRClassifier", "BayesianLogisticClassifier",
+    "DistributionGPClassifier",
+]  # fmt: skip
 
 # What a parameter is set to: what should work, and what should be refused or else work too. What
 # tests of types would not let us make is made when it is drawn.
 NUMBERS = [0, 0.0, -1.0, np.nan, np.inf, "1", "", None, True, [1.0], 1j, 10**400, 1e308, 5e-324]
 PARAMETERS = {
     "kernel": (
-        [*KERNELS, RBF(2.0), Matern(0.5, 0.5), Additive(base=RBF(1.0)), Linear()],
+        [*KERNELS, "auto", RBF(2.0), Matern(0.5, 0.5), Additive(base=RBF(1.0)), Linear()],
         ["gauss", "", None, 3, RBF(0.0), RBF(-1.0), RBF(np.nan), RBF(1e-300), RBF(1e300),
          RBF(np.inf), lambda: RBF("a"), Additive(base=Linear(), bandwidth=2.0)],
     ),
@@ -37,7 +40,14 @@ PARAMETERS = {
     "weight_var": (["evidence", 1.0, 100.0], [1e-12, 1e12, "loo", *NUMBERS]),
     "prior_scale": (["loo", 1.0], [1e-12, 1e12, "evidence", *NUMBERS]),
     "covariance_floor": ([1e-3, 0.1], [1e-12, 1e12, *NUMBERS]),
-    "prior": (["kernel", "convolved"], ["flat", None, 1]),
+    "prior": (["kernel", "convolved"], ["learnt", "flat", None, 1]),
+    "sampling": (["auto", 0, 0.5, 1.0], ["often", 2.0, -1, None, np.nan, "", [1.0], 1j]),
+    "size": (["auto", False], ["no", None, 3]),
+    "spread": (["auto", False], ["no", None, 3]),
+    "support": (
+        [None, (-1e9, 1e9)],
+        [(0, 1), (1, 0), (0, np.inf), (np.nan, 1), "ab", (0,), 5, (-np.inf, np.inf), ("a", "b")],
+    ),
     "second_level": (["linear", "gaussian"], ["rbf", None]),
     "second_scale": ([0.5, 1.0, 2.0], [1e-12, 1e12, *NUMBERS]),
     "class_weight": ([None, "balanced"], ["equal", {"a": 1.0}, {}, 1.0, {7: 1e300, -3: 1e-300}]),

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float64
-from sklearn.base import TransformerMixin, clone
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags.bags import Bags, as_bags
@@ -57,26 +57,20 @@ class BagEmbedding(TransformerMixin, TakesBags):
     output: str
     random_state: Any
     _column: ClassVar[str]
-    _count: ClassVar[str]
 
     @abstractmethod
     def _maker(
-        self, points: Points, scaling: Scaling, rng: np.random.Generator
+        self, points: Points, scaling: Scaling, rng: np.random.Generator, default: int
     ) -> Callable[[Kernel], Features]:
         """Return kernel ↦ Features, with what is random not depending on the kernel."""
 
-    def with_default(self, n: int) -> Self:
-        """Return this embedding with n features, unless it says how many."""
-        same = clone(self)
-        given = not isinstance(getattr(self, "landmarks", ""), str)  # the landmarks themselves
-        if getattr(same, self._count) is None and not given:
-            same.set_params(**{self._count: n})
-        return same
+    def candidates(self, bags: Bags, default: int = DEFAULT_LANDMARKS) -> list[Features]:
+        """Make the features of training bags: one set, or one for each kernel and bandwidth.
 
-    def candidates(self, bags: Bags) -> list[Features]:
-        """Make the features of training bags: one set, or one for each kernel and bandwidth."""
+        ``default`` is how many features there are if the embedding does not say.
+        """
         scaling, points, kernels, rng = self.prepare(bags)
-        return list(map(self._maker(points, scaling, rng), kernels))
+        return list(map(self._maker(points, scaling, rng, default), kernels))
 
     def prepare(self, bags: Bags) -> tuple[Scaling, Points, list[Kernel], np.random.Generator]:
         """Return the scaling, a scaled sample of points, the kernels to be tried, the generator."""
@@ -210,7 +204,6 @@ class KernelEmbedding(BagEmbedding):
     """
 
     _column: ClassVar[str] = "landmark"
-    _count: ClassVar[str] = "n_landmarks"
 
     def __init__(
         self,
@@ -234,13 +227,13 @@ class KernelEmbedding(BagEmbedding):
         self.random_state = random_state
 
     def _maker(
-        self, points: Points, scaling: Scaling, rng: np.random.Generator
+        self, points: Points, scaling: Scaling, rng: np.random.Generator, default: int
     ) -> Callable[[Kernel], Features]:
         n, how = whole("n_landmarks", self.n_landmarks, self._name), self.landmarks
         if not isinstance(how, str):
             u = given_landmarks(how, scaling)
         elif how in ("kmeans", "random"):
-            u = choose_landmarks(points, how, n, rng)
+            u = choose_landmarks(points, how, n, rng, default)
         else:
             raise wrong("landmarks", how, '"kmeans", "random" or an array', self._name)
         z = self.function_landmarks
@@ -269,7 +262,6 @@ class FourierEmbedding(BagEmbedding):
     """
 
     _column: ClassVar[str] = "wave"
-    _count: ClassVar[str] = "n_features"
 
     def __init__(
         self,
@@ -289,10 +281,10 @@ class FourierEmbedding(BagEmbedding):
         self.random_state = random_state
 
     def _maker(
-        self, points: Points, scaling: Scaling, rng: np.random.Generator
+        self, points: Points, scaling: Scaling, rng: np.random.Generator, default: int
     ) -> Callable[[Kernel], Features]:
         n, seed = whole("n_features", self.n_features, self._name), int(rng.integers(2**63))
-        m = -(-(n or DEFAULT_LANDMARKS) // 2)
+        m = -(-(n or default) // 2)
         return lambda kernel: FourierFeatures(
             scaling, kernel.frequencies(points.shape[1], m, np.random.default_rng(seed))
         )

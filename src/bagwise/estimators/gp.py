@@ -95,10 +95,9 @@ class DistributionGP(BagEstimator):
         task = self.make_task(bags, y, sample_weight)
         self._check_embedding()
         self._check_parameters()
-        embedding = self.embedding.with_default(LANDMARKS)
-        tried = self._try_out(bags, task) if embedding.n_candidates > 1 else {}
+        tried = self._try_out(bags, task) if self.embedding.n_candidates > 1 else {}
         best_first = np.argsort(list(tried.values()))[:SHORTLIST].tolist()
-        candidates = embedding.candidates(bags)
+        candidates = self.embedding.candidates(bags, LANDMARKS)
         shortlist = [candidates[place] for place in best_first or [0]]
         best: tuple[Pooled, Head] | None = None
         with Progress("fitting", len(shortlist), wanted()) as bar:
@@ -118,7 +117,7 @@ class DistributionGP(BagEstimator):
         if not isinstance(bags, BagStream):  # whose points are all read in any case
             some = some_of(bags.n_bags, TRIAL_BAGS)
             bags, task = bags[some], task.take(some)
-        candidates = self.embedding.with_default(TRIAL_LANDMARKS).candidates(bags)
+        candidates = self.embedding.candidates(bags, TRIAL_LANDMARKS)
         tried = dict[str, float]()
         with Progress("choosing a kernel", len(candidates), wanted()) as bar:
             for features, stats in zip(candidates, summarise_each(bags, candidates), strict=True):

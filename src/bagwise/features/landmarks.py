@@ -53,6 +53,7 @@ def choose_landmarks(
     how: str,
     n_landmarks: int | None,
     rng: np.random.Generator,
+    default: int = DEFAULT_LANDMARKS,
 ) -> Float64[np.ndarray, "d p"]:
     """Return landmarks: k-means centres of the points, or some of the points at random.
 
@@ -60,11 +61,11 @@ def choose_landmarks(
     ----------
     points : (m, p) scaled points
     how : "kmeans" or "random"
-    n_landmarks : int, or None for 60 or as many as there are distinct points, if fewer
+    n_landmarks : int, or None for the default or as many as there are distinct points, if fewer
     """
     distinct = np.unique(points, axis=0)
     if n_landmarks is None:
-        n_landmarks = min(DEFAULT_LANDMARKS, len(distinct))
+        n_landmarks = min(default, len(distinct))
     if len(distinct) < n_landmarks:
         raise BagwiseError.because(
             f"there are {len(distinct)} distinct points for {n_landmarks} landmarks",
