@@ -51,6 +51,8 @@ MODELS = CORE | {
     "shrinkage-fourier": ShrinkageRegressor(FourierEmbedding(8, bandwidth=1.0), **GIVEN),
     "shrinkage-additive": ShrinkageRegressor(small(kernel="additive-rbf"), **GIVEN),
     "shrinkage-linear": ShrinkageRegressor(small(kernel="linear"), **GIVEN),
+    "shrinkage-learnt": ShrinkageRegressor(SMALL, **GIVEN, prior="learnt"),
+    "bdr-learnt": BDRRegressor(SMALL, inference="laplace", prior="learnt"),
     "shrinkage-matern": ShrinkageRegressor(small(kernel=Matern(smoothness=2.5)), **GIVEN),
     "gp-auto": DistributionGPRegressor(KernelEmbedding(8, kernel="auto")),
     "gp-kernel-prior": DistributionGPRegressor(SMALL, prior="kernel", sampling=1.0, size=False),

@@ -40,7 +40,7 @@ PARAMETERS = {
     "weight_var": (["evidence", 1.0, 100.0], [1e-12, 1e12, "loo", *NUMBERS]),
     "prior_scale": (["loo", 1.0], [1e-12, 1e12, "evidence", *NUMBERS]),
     "covariance_floor": ([1e-3, 0.1], [1e-12, 1e12, *NUMBERS]),
-    "prior": (["kernel", "convolved"], ["learnt", "flat", None, 1]),
+    "prior": (["kernel", "convolved", "learnt"], ["flat", None, 1]),
     "sampling": (["auto", 0, 0.5, 1.0], ["often", 2.0, -1, None, np.nan, "", [1.0], 1j]),
     "size": (["auto", False], ["no", None, 3]),
     "spread": (["auto", False], ["no", None, 3]),

@@ -188,8 +188,8 @@ class BDRClassifier(PosteriorModel, ShrinkageModel, BagClassifier):
         As in :class:`RBFNetworkRegressor`.
     inference, priors, random_state
         As in :class:`BDRRegressor`.
-    prior : "kernel" or "convolved"
-        As in :class:`ShrinkageRegressor`; the length ℓ of the latter is taken at its mode.
+    prior : "kernel", "convolved" or "learnt"
+        As in :class:`ShrinkageRegressor`; the length ℓ of the second is taken at its mode.
     class_weight
         As in :class:`BayesianLogisticClassifier`.
 

@@ -197,9 +197,10 @@ class ShrinkageRegressor(ShrinkageModel, BagRegressor):
     ----------
     embedding
         As in :class:`RBFNetworkRegressor`.
-    prior : "kernel" or "convolved"
-        Prior covariance of the embedding: the kernel itself, or the RBF kernel convolved with
-        itself under a Gaussian measure of learnt width ℓ around the average point.
+    prior : "kernel", "convolved" or "learnt"
+        Prior covariance of the embedding: the kernel itself, the RBF kernel convolved with
+        itself under a Gaussian measure of learnt width ℓ around the average point, or the
+        covariance between bags that the bags themselves show.
     weight_var : float or "evidence"
         ρ², for standardised labels: given, or that of the largest (Laplace) evidence.
     covariance_floor : float

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float64
 
 from bagwise.embedding.prior import ConvolvedPrior, FixedPrior, Prior
+from bagwise.embedding.sums import BagStats
 from bagwise.estimators.base import BagEstimator, Pooled
 from bagwise.estimators.embeddings import COVARIANCE_FLOOR
 from bagwise.estimators.parameters import choice, number_or, positive
+from bagwise.features.maps import Features
 from bagwise.heads.base import Head
 from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.heads.task import Task
+
+# Prior covariances of the embedding, by name.
+PRIORS: dict[str, Callable[[Features, BagStats, float], Prior]] = {
+    "kernel": FixedPrior.kernel,
+    "convolved": ConvolvedPrior,
+    "learnt": FixedPrior.learnt,
+}
 
 
 class ShrinkageModel(BagEstimator):
@@ -29,8 +39,7 @@ class ShrinkageModel(BagEstimator):
         weight_var = number_or("weight_var", getattr(self, "weight_var", "evidence"), "evidence")
         floor = getattr(self, "covariance_floor", COVARIANCE_FLOOR)
         floor = positive("covariance_floor", floor)
-        prior = choice("prior", self.prior, ("kernel", "convolved"))
-        make = FixedPrior.kernel if prior == "kernel" else ConvolvedPrior
+        make = PRIORS[choice("prior", self.prior, tuple(PRIORS))]
         made: Prior = make(pooled.features, pooled.stats, floor)
         return ShrinkageHead.fit(made, pooled.stats, task, weight_var, self.likelihood)
 
@@ -66,5 +75,5 @@ class ShrinkageModel(BagEstimator):
 
     @property
     def length_scale_(self) -> float | None:
-        """Length ℓ of the convolved prior, in standardised features; None for prior="kernel"."""
+        """Length ℓ of the convolved prior, in standardised features; None for other priors."""
         return self.head_.length
