@@ -45,9 +45,9 @@ from bagwise.predictions.latent import Query
 # Multiples of the median heuristic that bandwidth_scale="auto" chooses from.
 AUTO_SCALES = (0.5, 1.0, 2.0, 4.0)
 
-# Standard deviations of the labels beyond which a prediction is an extrapolation: some ten times
-# the range of labels spread evenly.
-FAR = 30.0
+# Standard deviations of the labels beyond which a prediction is an extrapolation. None is larger
+# than half the range of the labels, so that what lies ten times the range away is one.
+FAR = 20.0
 
 # Parameters that decide the features; what differs only in others can share them.
 FEATURE_PARAMETERS = (
