@@ -234,6 +234,26 @@ def test_weights(weights, parts):
     fails(lambda: Bags.from_list([ONES, ONES], ids=["a", "b"], weights=weights), *parts)
 
 
+@pytest.mark.parametrize(
+    ("weights", "parts"),
+    [
+        (
+            [[1, 1, 1], [1]],
+            ["bag 1 has 3 points but weights of shape (1,)", "one weight per point"],
+        ),
+        (np.ones((3, 2)), ["there are weights for 3 bags but 2 bags"]),  # which would fit, laid out
+        (np.ones(6), ["there are weights for 6 bags but 2 bags"]),
+        ([[1, 1, 1], [1, [2], 3]], ["the weights of bag 1 has rows of different lengths"]),
+        (np.array(2.0), ["the weights are", "one 1-D array of weights per bag"]),
+        ("ab", ["the weights of bag 0 has dtype <U1"]),
+        ([[1, 1, 1], [1, -2.0, 1]], ["bag 1, row 1 has weight -2.0"]),
+    ],
+)
+@pytest.mark.parametrize("make", [Bags.from_array, Bags.from_list])
+def test_weights_of_bags_of_one_size(make, weights, parts):
+    fails(lambda: make(np.ones((2, 3, 1)), weights=weights), *parts)
+
+
 def test_weights_of_groups():
     fails(lambda: Bags.from_groups(ONES, [0, 1], weights=[1.0]), "weights have shape (1,)", "(2,)")
 

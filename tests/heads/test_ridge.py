@@ -203,3 +203,67 @@ def test_a_covariate_seen_only_in_bags_of_weight_zero_does_no_harm(model):
     found = model.fit(covariates, y, sample_weight=weights).predict_dist(covariates)
     assert_allclose(found.mean[3:], plain.mean[3:], rtol=1e-4)
     assert_allclose(found.std[3:], plain.std[3:], rtol=1e-3)
+
+
+# ---------------------------------------------------------------- errors that are small by chance
+
+
+def few_and_wide(rng, n, d, noise):
+    """Features of falling variance, as embeddings have, with labels; new ones with the truth."""
+    spread = 10.0 ** (-6.0 * np.arange(d) / d)
+    X, new = (rng.normal(size=(m, d)) * spread for m in (n, 300))
+    beta = rng.normal(size=d)
+    beta /= np.linalg.norm(spread * beta)
+    return X, X @ beta + noise * rng.normal(size=n), new, new @ beta
+
+
+def new_error(problem, penalty, X, new, truth):
+    beta = problem.beta(penalty)
+    return np.mean((new @ beta + problem.effects_for(X @ beta) - truth) ** 2)
+
+
+def test_residuals_are_spread_among_all_directions_or_one():
+    data = Data(n=12, d=20, covariates=1)
+    problem = data.problem
+    assert_allclose(problem.freedom(1e12 * problem.scale), data.n - 2, rtol=1e-6)
+    assert_allclose(problem.freedom(1e-12 * problem.values.min()), _inverse_participation(problem))
+    few = Data(n=12, d=3, covariates=1).problem
+    assert_allclose(few.freedom(1e-9 * few.values.min()), 12 - 2 - 3, rtol=1e-6)
+
+
+def _inverse_participation(problem):
+    """What is left in each direction is one over its variance, as the penalty vanishes."""
+    left = 1.0 / problem.values
+    return left.sum() ** 2 / np.sum(left**2)
+
+
+def test_a_penalty_is_not_chosen_for_errors_that_are_small_by_chance():
+    """Labels without a part in the one direction that has next to no variance."""
+    rng = np.random.default_rng(0)
+    X, y, new, truth = few_and_wide(rng, 20, 30, 0.5)
+    F, ones = np.ones((20, 1)), np.ones(20)
+    left, singular, right = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
+    singular[18] = 1e-2 * singular[17]
+    X = left[:, :19] * singular[:19] @ right[:19]
+    y = y - left[:, 18] * (left[:, 18] @ y)
+    problem = RidgeProblem.from_features(X, F, y, ones)
+    by_error = min(problem.penalties(), key=problem.leave_one_out_mse)
+    chosen = problem.best_penalty()
+    assert problem.freedom(by_error) < 2
+    assert problem.leave_one_out_mse(by_error) < 0.5**2  # the noise, which nobody can foresee
+    assert problem.freedom(chosen) >= 4
+    errors = [new_error(problem, penalty, X, new, truth) for penalty in (by_error, chosen)]
+    assert errors[1] < min(errors[0], np.var(truth))
+
+
+def test_what_the_limit_changes_it_changes_for_the_better():
+    """Judged by new labels, which neither choice knows."""
+    better = []
+    for seed in range(100):
+        X, y, new, truth = few_and_wide(np.random.default_rng(seed), 15, 19, 0.2)
+        problem = RidgeProblem.from_features(X, np.ones((15, 1)), y, np.ones(15))
+        choices = min(problem.penalties(), key=problem.leave_one_out_mse), problem.best_penalty()
+        if choices[0] != choices[1]:
+            without, limited = (new_error(problem, p, X, new, truth) for p in choices)
+            better.append(limited < without)
+    assert len(better) >= 5 and np.mean(better) > 0.75

@@ -74,9 +74,18 @@ def one_per_bag(
 
 
 def stack_weights(
-    weights: list[Any], parts: list[Float[np.ndarray, "_ _"]], ids: Shaped[np.ndarray, " n"]
+    given: Any, parts: list[Float[np.ndarray, "_ _"]], ids: Shaped[np.ndarray, " n"]
 ) -> Float64[np.ndarray, " n_points"]:
-    """Return the weights of all bags end to end, after checking their lengths."""
+    """Return the weights of all bags, given in their order or by id, end to end and checked."""
+    ordered = in_bag_order(given, ids, "weights", InvalidBagsError)
+    try:
+        weights = list(ordered)
+    except TypeError:  # one number
+        raise InvalidBagsError.because(
+            f"the weights are {show(given)}",
+            "one 1-D array of weights per bag",
+            "Pass a list with one array of weights per bag, or weights=None.",
+        ) from None
     if len(weights) != len(parts):
         raise InvalidBagsError.because(
             f"there are weights for {len(weights)} bags but {len(parts)} bags",
@@ -94,7 +103,7 @@ def stack_weights(
                 "Pass as many weights as the bag has points.",
             )
         stacked.append(array.astype(np.float64))
-    return np.concatenate(stacked)
+    return np.concatenate([np.zeros(0), *stacked])
 
 
 def one_row_per_bag(covariates: Any, names: Any, grouping: Grouping, X: Any) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ from jaxtyping import Shaped
 
 from bagwise.bags.arrays import n_axes, named_arrays, one_per_bag, one_row_per_bag, stack_weights
 from bagwise.bags.grouping import CountedIds, check_distinct, group_rows, id_array, no_bags
-from bagwise.bags.per_bag import in_bag_order, same_rows
+from bagwise.bags.per_bag import same_rows
 from bagwise.bags.stacked import StackedBags, sizes_to_offsets
 from bagwise.bags.stream import StreamedBags
 from bagwise.bags.tables.anndata import read_anndata
@@ -85,8 +85,6 @@ class Bags(StackedBags):
         """
         arrays, ids = named_arrays(arrays, ids)
         parts, names = one_per_bag(arrays, ids)
-        if weights is not None:
-            weights = list(in_bag_order(weights, ids, "weights", InvalidBagsError))
         return cls(
             points=np.concatenate(parts),
             offsets=sizes_to_offsets([len(part) for part in parts]),
@@ -119,7 +117,7 @@ class Bags(StackedBags):
         ids = CountedIds.of(n_bags) if ids is None else id_array(ids)
         check_distinct(ids)
         if options.get("weights") is not None:
-            options["weights"] = np.asarray(options["weights"]).reshape(-1)
+            options["weights"] = stack_weights(options["weights"], list(array), ids)
         return cls(
             points=array.reshape(n_bags * size, n_features),
             offsets=np.arange(n_bags + 1) * size,

@@ -33,9 +33,9 @@ from bagwise.likelihoods.gaussian import Gaussian
 from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.latent import Query
 
-# Standard deviations of the labels beyond which a prediction is an extrapolation: some ten times
-# the range of labels spread evenly.
-FAR = 30.0
+# Standard deviations of the labels beyond which a prediction is an extrapolation. None is larger
+# than half the range of the labels, so that what lies ten times the range away is one.
+FAR = 20.0
 
 WITHOUT_COVARIANCE = "Use BayesianLinearRegressor or BayesianLogisticClassifier, which do not ask."
 

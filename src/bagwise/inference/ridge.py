@@ -29,6 +29,14 @@ NO_VARIANCE = 1e-14
 # Penalties tried, as shares of the largest eigenvalue: from none to where nothing is left.
 PENALTY_SHARES = np.logspace(-12, 2, 113)
 
+# Directions, or share of all, among which residuals have to be spread for their size to say
+# something. In simulations (10 to 60 bags, 0.7 to 2 features per bag) this changes few choices.
+# With noise of a fifth of the signal or more nearly all are for the better, and errors 5 % less on
+# the whole; without noise some are for the worse, with no difference on the whole. A limit of 10
+# and a half would gain 15 % with noise, and cost 50 % without.
+ENOUGH_FREEDOM = 4.0
+FREE_SHARE = 0.25
+
 # Residuals of a bag that the fixed effects determine say nothing; 1 − H_ii is kept above this,
 # which is less than the least penalty leaves to any other bag.
 MIN_SLACK = 1e-13
@@ -148,9 +156,27 @@ class RidgeProblem:
         """Return the weighted mean square of the residuals of fits without bag i."""
         return float(np.sum(self.leave_one_out(penalty) ** 2) / np.sum(self.root_weights**2))
 
+    def freedom(self, penalty: float) -> float:
+        """Return among how many directions residuals are spread, (Σ l)²/Σ l² with l = λ/(e + λ).
+
+        With as many features as bags and next to no penalty, all that is left lies in the direction
+        of least variance. One number, what the labels are there, then decides the leave-one-out
+        errors of all bags, and may be small by chance.
+        """
+        left = penalty / (self.values + penalty)
+        rest = self._n_free - len(left)  # directions without variance, where nothing is fitted
+        return float((left.sum() + rest) ** 2 / (left @ left + rest))
+
+    @property
+    def _n_free(self) -> int:
+        """Number of bags that count, less that of the fixed effects."""
+        return int(np.count_nonzero(self.root_weights)) - self.effects_basis.shape[1]
+
     def best_penalty(self) -> float:
-        """Return the penalty with the least leave-one-out error."""
-        return float(min(self.penalties(), key=self.leave_one_out_mse))
+        """Return the penalty with the least leave-one-out error, where that says something."""
+        enough = min(ENOUGH_FREEDOM, FREE_SHARE * self._n_free)
+        told = [penalty for penalty in self.penalties() if self.freedom(penalty) >= enough]
+        return float(min(told, key=self.leave_one_out_mse))
 
 
 def _effects(F: Float64[np.ndarray, "n r"], root: Vector) -> tuple[np.ndarray, np.ndarray]:
