@@ -278,11 +278,14 @@ def test_a_class_that_depends_on_a_covariate_alone(name):
     p = proba(model, new)
     assert np.corrcoef(p, new_age)[0, 1] > 0.8
     assert (p[new_age > 65] > 0.5).all() and (p[new_age < 35] < 0.5).all()
-    assert model.covariate_weights_.shape == (1,) and model.covariate_weights_[0] > 0
+    if name != "gp":  # which has no weights
+        assert model.covariate_weights_.shape == (1,) and model.covariate_weights_[0] > 0
 
 
 @core_model
 def test_learnt_numbers_are_in_the_units_of_the_latent_value(name):
+    if name == "gp":  # which has no weights
+        return
     model = fitted(name)
     assert model.weights_.ndim == 1 and np.isfinite(model.weights_).all()
     assert np.isfinite(model.intercept_) and model.weight_var_ > 0

@@ -153,3 +153,14 @@ def test_contributions_add_up_within_a_support():
     model = DistributionGPRegressor(SMALL, support=(-1, 1)).fit(arrays, np.clip(y, -1, 1))
     why = model.explain(arrays, bag=5)
     assert_allclose(why.baseline + why.points.sum(), why.prediction, atol=1e-9)
+
+
+def test_a_bag_unlike_all_others_is_no_wild_guess():
+    """The linear part ends where it would go on without end, and contributions still add up."""
+    arrays, y = mean_data(11, complete=False, n_bags=30)
+    embedding = KernelEmbedding(kernel="linear")
+    model = DistributionGPRegressor(embedding).fit(arrays, y)
+    far = model.predict([np.full((5, 1), 1e6)])
+    assert abs(far[0] - y.mean()) < 10 * np.ptp(y)
+    why = model.explain(np.full((5, 1), 1e6))
+    assert_allclose(why.baseline + why.points.sum(), why.prediction, atol=1e-6)

@@ -205,15 +205,27 @@ class GPHead:
         slope = shares @ kernel.slope(on_way, self.basis, self.alpha)
         gamma = shares @ kernel.design_slope(on_way, self.basis, self.alpha)
         mean = float((kernel.between(bag, self.basis) @ self.alpha)[0])
-        units = Coordinates(self.model.spectrum, self.scales).units
+        coordinates = Coordinates(self.model.spectrum, self.scales)
+        said = coordinates.mean(posterior.take([0]))[0]  # of which a part may be out of reach
+        share = np.divide(bag.mean[0], said, out=np.ones_like(said), where=said != 0)
         level = mean - float(slope @ bag.mean[0]) - float(gamma @ bag.design[0])
-        return Response(posterior.slope((slope * units)[None]), self.model.prior_mean, level, gamma)
+        slope = posterior.slope((slope * share * coordinates.units)[None])
+        return Response(slope, self.model.prior_mean, level, gamma)
+
+    @property
+    def _reach(self) -> tuple[Float64[np.ndarray, " c"], Float64[np.ndarray, " c"]]:
+        """How far embeddings may be from those of the basis: once more the range that these have.
+
+        Beyond, the linear part would extrapolate without end from what may be two bags.
+        """
+        low, high = self.basis.mean.min(axis=0), self.basis.mean.max(axis=0)
+        return 2.0 * low - high, 2.0 * high - low
 
     def _inputs(self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]) -> Inputs:
         coordinates = Coordinates(self.model.spectrum, self.scales)
         sizes = posterior.sizes[posterior.size_of]
         return Inputs(
-            coordinates.mean(posterior),
+            np.clip(coordinates.mean(posterior), *self._reach),
             coordinates.var(posterior.slack),
             posterior.size_of,
             self.sizing(sizes),
