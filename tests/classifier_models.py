@@ -35,17 +35,26 @@ MODELS = CORE | {
     "logistic-map": BayesianLogisticClassifier(SMALL, inference="map"),
     "logistic-linear": BayesianLogisticClassifier(KernelEmbedding(kernel="linear")),
 }
+MANY = {  # of three classes
+    "shrinkage-many": ShrinkageClassifier(SMALL, weight_var=10.0),
+    "shrinkage-convolved-many": ShrinkageClassifier(SMALL, weight_var=10.0, prior="convolved"),
+    "bdr-laplace-many": BDRClassifier(SMALL, inference="laplace"),
+    "logistic-map-many": BayesianLogisticClassifier(SMALL, inference="map"),
+    "gp-many": DistributionGPClassifier(SMALL, sampling=1.0, size=False),
+}
 SAMPLED = {  # once for all tests: the sampler compiles for seconds
     "bdr-nuts": BDRClassifier(SMALL, inference=FEW),
     "logistic-nuts": BayesianLogisticClassifier(SMALL, inference=FEW),
+    "logistic-nuts-many": BayesianLogisticClassifier(SMALL, inference=FEW),
 }
 CLASSES = [BDRClassifier, BayesianLogisticClassifier, DistributionGPClassifier, ShrinkageClassifier]
 SAMPLED_NAMES = [pytest.param(name, marks=few_draws) for name in SAMPLED]
 
-every_model = pytest.mark.parametrize("name", MODELS)
-every_fitted = pytest.mark.parametrize("name", [*MODELS, *SAMPLED_NAMES])  # needs only `fitted`
+every_model = pytest.mark.parametrize("name", [*MODELS, *MANY])
+every_fitted = pytest.mark.parametrize("name", [*MODELS, *MANY, *SAMPLED_NAMES])  # needs `fitted`
 core_model = pytest.mark.parametrize("name", CORE)  # where a test fits many times
-core_or_sampled = pytest.mark.parametrize("name", [*CORE, *SAMPLED_NAMES])
+core_or_sampled = pytest.mark.parametrize("name", [*CORE, *SAMPLED_NAMES[:2]])
+many_model = pytest.mark.parametrize("name", MANY)
 every_class = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 
 
@@ -64,14 +73,36 @@ NEW_ARRAYS, NEW_Y = make_data(1, n_bags=30)
 NEW = Bags.from_list(NEW_ARRAYS)
 
 
+def heights(arrays):
+    """Three classes, by the mean of the points."""
+    mean = np.array([array.mean() for array in arrays])
+    return np.array(["low", "middle", "high"])[np.digitize(mean, [1.35, 1.65])]
+
+
+HEIGHTS, NEW_HEIGHTS = heights(ARRAYS), heights(NEW_ARRAYS)
+
+
 def unfitted(name):
-    return clone((MODELS | SAMPLED)[name])
+    return clone((MODELS | MANY | SAMPLED)[name])
+
+
+def labels(name):
+    return HEIGHTS if name.endswith("many") else Y
+
+
+def new_labels(name):
+    return NEW_HEIGHTS if name.endswith("many") else NEW_Y
 
 
 @cache
 def fitted(name):
-    """Model fitted to BAGS and Y; tests that refit take `unfitted`."""
-    return unfitted(name).fit(BAGS, Y)
+    """Model fitted to BAGS and their labels; tests that refit take `unfitted`."""
+    return unfitted(name).fit(BAGS, labels(name))
+
+
+def one_class(prediction):
+    """Of many classes, what is said of one against the rest."""
+    return prediction.of("high") if len(prediction.classes) > 2 else prediction
 
 
 def knows_sizes(name):

@@ -56,10 +56,15 @@ MODELS = CORE | {
     "shrinkage-matern": ShrinkageRegressor(small(kernel=Matern(smoothness=2.5)), **GIVEN),
     "gp-auto": DistributionGPRegressor(KernelEmbedding(8, kernel="auto")),
     "gp-kernel-prior": DistributionGPRegressor(SMALL, prior="kernel", sampling=1.0, size=False),
+    "gp-student": DistributionGPRegressor(SMALL, likelihood="student"),
     "bdr-map": BDRRegressor(SMALL, inference="map"),
     "bdr-convolved": BDRRegressor(SMALL, inference="laplace", prior="convolved"),
     "embedding-matern": MeanEmbeddingRidge(KernelEmbedding(kernel="matern32", bandwidth=1.0)),
     "embedding-landmarks": MeanEmbeddingRidge(SMALL, exact=False, second_level="gaussian"),
+}
+LINKED = {  # labels that are a function of a latent value, or counted by one: see `labels`
+    f"gp-{kind}": DistributionGPRegressor(SMALL, likelihood=kind)
+    for kind in ("positive", "poisson", "negative-binomial", "binomial(400)")
 }
 SAMPLED = {  # once for all tests: the sampler compiles for seconds
     "bdr-nuts": BDRRegressor(SMALL, inference=NUTS(chains=2, draws=40, warmup=120, progress=False)),
@@ -70,7 +75,9 @@ few_draws = pytest.mark.filterwarnings("ignore:the draws should not be trusted y
 SAMPLED_NAMES = [pytest.param(name, marks=few_draws) for name in SAMPLED]
 
 every_model = pytest.mark.parametrize("name", MODELS)
-every_fitted = pytest.mark.parametrize("name", [*MODELS, *SAMPLED_NAMES])  # needs only `fitted`
+every_fitted = pytest.mark.parametrize(  # needs only `fitted`
+    "name", [*MODELS, *LINKED, *SAMPLED_NAMES]
+)
 core_model = pytest.mark.parametrize("name", CORE)  # where a test fits many times
 core_or_sampled = pytest.mark.parametrize("name", [*CORE, *SAMPLED_NAMES])
 every_class = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
@@ -92,13 +99,18 @@ NEW = Bags.from_list(NEW_ARRAYS)
 
 
 def unfitted(name):
-    return clone((MODELS | SAMPLED)[name])
+    return clone((MODELS | LINKED | SAMPLED)[name])
+
+
+def labels(name, y):
+    """Labels as the model needs them: some are counts."""
+    return np.round(10 * y) if name in LINKED else y
 
 
 @cache
 def fitted(name):
     """Model fitted to BAGS and Y; tests that refit take `unfitted`."""
-    return unfitted(name).fit(BAGS, Y)
+    return unfitted(name).fit(BAGS, labels(name, Y))
 
 
 def quick(cls, embedding=None):

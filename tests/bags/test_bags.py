@@ -11,7 +11,8 @@ from numpy.testing import assert_array_equal
 from bag_examples import assert_same, full_bags, random_arrays
 from bagwise.bags import validation
 from bagwise.bags.bags import Bags, as_bags
-from bagwise.bags.checks import check_covariates_match, check_features_match, check_labels
+from bagwise.bags.per_bag import check_labels
+from bagwise.bags.validation import check_columns
 
 
 def test_attributes():
@@ -260,12 +261,11 @@ def test_inputs_are_not_changed():
         assert_array_equal(mine, theirs)
 
 
-def test_finiteness_is_checked_in_chunks(monkeypatch):
-    monkeypatch.setattr(validation, "CHUNK_NUMBERS", 6)
+def test_finiteness_is_checked_in_chunks():
     array = np.zeros((10, 3))
-    assert validation.first_unusable(array) is None
+    assert validation.first_unusable(array, chunk=6) is None
     array[7, 2] = np.nan
-    assert validation.first_unusable(array) == (7, 2)
+    assert validation.first_unusable(array, chunk=6) == (7, 2)
 
 
 # ---- labels and fitted columns ------------------------------------------------------------------
@@ -281,8 +281,21 @@ def test_labels(y):
 
 def test_matching_columns_pass():
     bags = full_bags()
-    check_features_match(("x", "y", "z"), 3, bags)
-    check_features_match(None, 3, bags)
-    check_features_match(("x",), 1, Bags.from_array(np.zeros((2, 3, 1))))
-    check_covariates_match(("age", "dose"), 2, bags)
-    check_covariates_match(None, 0, bags.without_covariates())
+    check_columns("feature", ("x", "y", "z"), 3, bags)
+    check_columns("feature", None, 3, bags)
+    check_columns("feature", ("x",), 1, Bags.from_array(np.zeros((2, 3, 1))))
+    check_columns("covariate", ("age", "dose"), 2, bags)
+    check_columns("covariate", None, 0, bags.without_covariates())
+
+
+@pytest.mark.parametrize("level", [0.1, 1e9, -1e-9])
+def test_centred_bags_keep_their_shape_and_nothing_of_rounding(level):
+    rng = np.random.default_rng(0)
+    arrays = [np.full((7, 2), level), rng.normal(level, 1.0, (5, 2))]
+    weights = [rng.uniform(size=7), rng.uniform(size=5)]
+    bags = Bags.from_list(arrays, weights=weights, covariates=[[1.0], [2.0]]).centred()
+    assert not bags[0].any()
+    middle = np.average(arrays[1], axis=0, weights=weights[1])
+    np.testing.assert_allclose(bags[1], arrays[1] - middle, atol=1e-6)
+    np.testing.assert_allclose(bags.centred().points, bags.points, atol=1e-12)
+    np.testing.assert_array_equal(bags.covariates, [[1.0], [2.0]])

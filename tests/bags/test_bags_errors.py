@@ -8,7 +8,8 @@ import pytest
 import scipy.sparse
 
 from bagwise.bags.bags import Bags, as_bags
-from bagwise.bags.checks import check_covariates_match, check_features_match, check_labels
+from bagwise.bags.per_bag import check_labels
+from bagwise.bags.validation import check_columns
 from bagwise.exceptions import BagwiseError, BagwiseWarning, InvalidBagsError, InvalidLabelsError
 
 ONES = np.ones((2, 2))
@@ -382,16 +383,16 @@ def test_labels(y, parts):
 )
 def test_features_of_the_fit(names, n, parts):
     bags = Bags.from_list([ONES], feature_names=["a", "b"])
-    fails(lambda: check_features_match(names, n, bags), *parts)
+    fails(lambda: check_columns("feature", names, n, bags), *parts)
 
 
 def test_covariates_of_the_fit():
     bags = Bags.from_list([ONES])
     fails(
-        lambda: check_covariates_match(("age",), 1, bags),
+        lambda: check_columns("covariate", ("age",), 1, bags),
         "these bags have 0 covariates; expected 1, as in fit: 'age'. Give the bags",
     )
     fails(
-        lambda: check_covariates_match(("age",), 1, bags.with_log_size()),
+        lambda: check_columns("covariate", ("age",), 1, bags.with_log_size()),
         "the covariate names differ from those in fit: missing ['age'], unexpected ['log_size']",
     )

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bagwise.bags.bags import Bags
-from bagwise.bags.table_bags import read_bags, scan_bags
+from bagwise.bags.tables.reader import read_bags, scan_bags
 from bagwise.exceptions import BagwiseError, BagwiseWarning, InvalidBagsError, InvalidLabelsError
 
 N = 60

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from bagwise.bags.bags import Bags
-from bagwise.bags.table_bags import read_bags
 from bagwise.bags.tables.files import open_table, table_columns
+from bagwise.bags.tables.reader import read_bags
 from bagwise.exceptions import BagwiseError
 from cli_runs import bagwise, done, make_rows, refused, write
 

@@ -15,8 +15,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from bagwise.bags.bags import Bags
-from bagwise.bags.table_bags import read_bags
 from bagwise.bags.tables.files import open_table, parquet_dataset, table_columns
+from bagwise.bags.tables.reader import read_bags
 from bagwise.exceptions import BagwiseError, BagwiseWarning
 
 N_ROWS = 200

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from bagwise.bags.bags import Bags
-from bagwise.bags.tables.frames import FEW, bag_labels, open_frame
+from bagwise.bags.tables.frames import FEW, open_frame
 from bagwise.exceptions import BagwiseWarning, InvalidBagsError, InvalidLabelsError
 
 COLUMNS = {
@@ -49,7 +49,7 @@ def test_from_frame(make):
     assert_array_equal(bags.covariates, [[60.0], [50.0], [70.0]], strict=True)
     assert bags.weights.tolist() == [1, 2, 0.5, 1, 1]
     assert y.tolist() == [0.5, 1.5, 2.5]
-    assert_array_equal(bag_labels(make(), "patient", "outcome"), y, strict=True)
+    assert_array_equal(labels_of(make(), "outcome"), y, strict=True)
 
 
 def test_features_default_to_the_numeric_columns_without_another_role(make):
@@ -61,6 +61,10 @@ def test_features_default_to_the_numeric_columns_without_another_role(make):
     with pytest.warns(BagwiseWarning, match=left_out):
         bags, _ = Bags.from_frame(make(), bag="patient", covariates="age", label="outcome")
     assert bags.feature_names == ("cd3", "cd19", "weight")
+
+
+def labels_of(frame, label):
+    return Bags.from_frame(frame, bag="patient", features=["cd3"], label=label)[1]
 
 
 def test_same_bags_as_from_groups(make):
@@ -87,8 +91,8 @@ def test_types_of_features_and_bags(make):
 
 def test_labels_keep_their_type(make):
     labels = ["yes", "no", "yes", "no", "no"]
-    assert bag_labels(make(outcome=labels), "patient", "outcome").tolist() == ["yes", "no", "no"]
-    counts = bag_labels(make(), "patient", "age")
+    assert labels_of(make(outcome=labels), "outcome").tolist() == ["yes", "no", "no"]
+    counts = labels_of(make(), "age")
     assert_array_equal(counts, np.array([60, 50, 70]), strict=True)
 
 
@@ -105,7 +109,8 @@ def test_labels_keep_their_type(make):
 def test_categories_become_strings(frame):
     bags = Bags.from_frame(frame, bag="b")
     assert_array_equal(bags.ids, np.array(["v", "u"]), strict=True)
-    assert bag_labels(frame, "b", "b").tolist() == ["v", "u"]
+    twice = nw.from_native(frame).with_columns(nw.col("b").alias("y")).to_native()
+    assert Bags.from_frame(twice, bag="b", features="x", label="y")[1].tolist() == ["v", "u"]
 
 
 def test_dates_as_bags(make):
@@ -162,7 +167,7 @@ def test_covariates_and_labels_are_constant_within_bags(make):
         Bags.from_frame(frame, bag="patient", features=["cd3"], covariates=["age"])
     text = r"label column 'note' changes within bag 'p2': 'a' in row 0 but 'c' in row 1"
     with pytest.raises(InvalidLabelsError, match=text):
-        bag_labels(make(), "patient", "note")
+        labels_of(make(), "note")
 
 
 def test_columns_that_are_not_numbers(make):
@@ -185,7 +190,7 @@ def test_columns_that_do_not_exist_or_have_two_roles(make):
     with pytest.raises(InvalidBagsError, match=r"no column 'cd4', 'cd5'.*Check the spelling"):
         Bags.from_frame(make(), bag="patient", features=["cd3", "cd4", "cd5"])
     with pytest.raises(InvalidBagsError, match="no column 'y'"):
-        bag_labels(make(), "patient", "y")
+        labels_of(make(), "y")
     with pytest.raises(InvalidBagsError, match="column 'outcome' is used twice"):
         Bags.from_frame(make(), bag="patient", features=["cd3", "outcome"], label="outcome")
 

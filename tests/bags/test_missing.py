@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from bagwise.bags.bags import Bags
-from bagwise.bags.table_bags import read_bags
+from bagwise.bags.tables.reader import read_bags
 from bagwise.bags.tables.schema import Schema
 from bagwise.exceptions import BagwiseError, BagwiseWarning, InvalidBagsError, InvalidLabelsError
 
@@ -110,6 +110,15 @@ def test_missing_ids_weights_and_categories(convert):
         Bags.from_frame(whole, bag="bag", features="c", one_hot="c", missing="impute")
 
 
+def test_no_row_has_a_bag(convert):
+    table = convert(pd.DataFrame({"bag": pd.Series([None, None], dtype=object), "x": [1.0, 2.0]}))
+    labels = convert(pd.DataFrame({"bag": ["a"], "y": [1.0]}))
+    text = "every one of 2 rows has a missing value .2 in column 'bag'"
+    for options in ({}, {"labels": labels, "label": "y"}):
+        with pytest.raises(InvalidBagsError, match=text):
+            Bags.from_frame(table, bag="bag", features="x", missing="drop", **options)
+
+
 def test_nothing_is_left_and_other_errors(convert):
     table = convert(pd.DataFrame({"bag": [1, 2], "x": [1.0, np.nan], "z": [np.nan, 2.0]}))
     text = r"every one of 2 rows has a missing value \(1 in column 'x', 1 in column 'z'\)"
@@ -136,9 +145,14 @@ def test_batches_equal_the_whole_and_name_rows_of_the_table():
     whole = schema.arrays(table)
     parts = [schema.arrays(batch, first_row=0) for batch in table.to_batches(max_chunksize=50)]
     assert len(parts) == 3
-    for name in ("points", "labels", "keep"):
+    for name in ("points", "labels"):
         together = np.concatenate([getattr(part, name) for part in parts])
         assert_array_equal(together, getattr(whole, name), strict=True)
+    for name in ("ids", "left_out"):
+        for column, clinic_or_patient in enumerate(getattr(whole, name)):
+            together = np.concatenate([getattr(part, name)[column] for part in parts])
+            assert_array_equal(together, clinic_or_patient, strict=True)
+    assert len(whole.points) + len(whole.left_out[0]) == len(table)
     bad = pa.table({"bag": [4, 5], "x": [1.0, None]})
     with pytest.raises(
         InvalidBagsError, match="bag 5, row 1001 of the table, column 'x' is missing"

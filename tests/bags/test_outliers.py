@@ -5,8 +5,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bagwise.bags.table_bags import read_bags, scan_bags
-from bagwise.bags.tables.outliers import Extremes, find_outliers
+from bagwise.bags.tables.read_report import Extremes, find_outliers
+from bagwise.bags.tables.reader import read_bags, scan_bags
 
 FILL = 9.969209968386869e36  # of netCDF
 

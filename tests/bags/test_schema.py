@@ -11,8 +11,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from bagwise.bags.bags import Bags
-from bagwise.bags.table_bags import read_bags
-from bagwise.bags.tables.frames import group_columns
+from bagwise.bags.grouping import group_columns
+from bagwise.bags.tables.reader import read_bags
 from bagwise.bags.tables.schema import Schema
 from bagwise.exceptions import BagwiseError, BagwiseWarning, InvalidBagsError
 

@@ -3,6 +3,7 @@
 import copy
 import datetime
 import warnings
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -14,15 +15,13 @@ from sklearn.preprocessing import StandardScaler
 import stream_files
 from bagwise._utils import progress
 from bagwise.bags.bags import Bags, BagStream, as_bags
-from bagwise.bags.table_bags import read_bags, scan_bags
-from bagwise.bags.tables import learning, parquet_rows
+from bagwise.bags.tables import reader
+from bagwise.bags.tables.reader import read_bags
 from bagwise.estimators.pointwise import PointwiseTransformer
 from bagwise.exceptions import BagwiseError, BagwiseWarning, InvalidBagsError, InvalidLabelsError
 
-
-@pytest.fixture(autouse=True)
-def small_batches(monkeypatch):
-    monkeypatch.setattr(parquet_rows, "BATCH_ROWS", 101)
+scan_parquet = partial(Bags.scan_parquet, batch_rows=101)
+scan_bags = partial(reader.scan_bags, batch_rows=101)
 
 
 def caught(read, *arguments, **options):
@@ -33,11 +32,10 @@ def caught(read, *arguments, **options):
     return result, [str(warning.message) for warning in found]
 
 
-def assert_same(path, **options):
+def assert_same(path, batch_rows=101, **options):
     """Scan and read a file; both must find the same bags, labels and faults."""
-    (stream, mentioned), (bags, warned) = (
-        caught(read, path, **options) for read in (Bags.scan_parquet, Bags.from_parquet)
-    )
+    stream, mentioned = caught(Bags.scan_parquet, path, batch_rows=batch_rows, **options)
+    bags, warned = caught(Bags.from_parquet, path, **options)
     assert mentioned == warned
     if "label" in options:
         (stream, y), (bags, expected) = stream, bags
@@ -139,10 +137,10 @@ def test_files_that_differ_in_type(tmp_path):
 
 
 @pytest.mark.parametrize("weights", [[0.0, 1.0, 1e149, 1e-200, 3.0, 0.0], [1e-300] * 6])
-def test_weights_of_any_size(tmp_path, weights, monkeypatch):
-    monkeypatch.setattr(parquet_rows, "BATCH_ROWS", 2)
+def test_weights_of_any_size(tmp_path, weights):
     rows = pa.table({"id": [0, 1, 0, 1, 0, 1], "x": np.arange(6.0), "w": weights})
-    assert_same(stream_files.write(tmp_path / "a.parquet", rows), bag="id", weights="w")
+    path = stream_files.write(tmp_path / "a.parquet", rows)
+    assert_same(path, bag="id", weights="w", batch_rows=2)
 
 
 # ---------------------------------------------------------------- one-hot, missing, two tables
@@ -173,6 +171,7 @@ def test_missing_values_are_dropped_or_imputed_with_the_same_counts(tmp_path, mi
 def test_rows_without_bag_or_label_are_dropped(tmp_path):
     rows = stream_files.with_gaps(stream_files.table(), "bag", [3, 100])
     rows = stream_files.with_gaps(rows, "y", [8, 9])
+    rows = stream_files.with_gaps(rows, "x", [3, 8, 700])  # of a row without a bag nobody is told
     path = stream_files.write(tmp_path / "a.parquet", rows)
     assert_same(path, **ALL, missing="drop")
 
@@ -183,15 +182,15 @@ def test_integer_labels_with_gaps_are_floats_in_every_batch(tmp_path):
     assert_same(path, bag="id", label="y", missing="drop")
 
 
-def test_medians_of_many_rows_are_those_of_a_sample(tmp_path, monkeypatch):
-    monkeypatch.setattr(learning, "SAMPLE_ROWS", 300)
+def test_medians_of_many_rows_are_those_of_a_sample(tmp_path):
     rows = stream_files.with_gaps(stream_files.table(3000), "z", [4])
     path = stream_files.write(tmp_path / "a.parquet", rows)
     exact = read_bags(path, **ALL, missing="impute").schema.fill
-    drawn = scan_bags(path, **ALL, missing="impute").schema.fill
+    drawn = scan_bags(path, **ALL, missing="impute", sample_rows=300).schema.fill
     assert drawn != exact
     assert_allclose([drawn["x"], drawn["z"]], [exact["x"], exact["z"]], atol=0.3)
-    assert scan_bags(path, **ALL, missing="impute").schema.fill == drawn
+    assert scan_bags(path, **ALL, missing="impute", sample_rows=300).schema.fill == drawn
+    assert scan_bags(path, **ALL, missing="impute").schema.fill == exact
 
 
 @pytest.mark.parametrize("as_file", [False, True])
@@ -250,7 +249,7 @@ def test_a_schema_of_training_reads_later_files(tmp_path):
 @pytest.fixture
 def stream(tmp_path):
     path = stream_files.write(tmp_path / "points.parquet", stream_files.table())
-    return Bags.scan_parquet(path, **ALL, weights="w")[0]
+    return scan_parquet(path, **ALL, weights="w")[0]
 
 
 @pytest.mark.parametrize(
@@ -294,7 +293,7 @@ def bad(tmp_path, column, position, value, **roles):
     bags = rows["bag"].to_pylist()
     within = bags[:position].count(bags[position])
     with pytest.raises(BagwiseError) as caught:
-        Bags.scan_parquet(path, **(ALL | roles))
+        scan_parquet(path, **(ALL | roles))
     return str(caught.value), bags[position], within
 
 
@@ -319,32 +318,32 @@ def test_text_labels_may_grow_but_not_change(tmp_path):
         {"id": np.arange(90) // 45, "x": np.arange(90.0), "y": ["a"] * 45 + ["abc"] * 45}
     )
     path = stream_files.write(tmp_path / "a.parquet", rows)
-    assert Bags.scan_parquet(path, bag="id", label="y")[1].tolist() == ["a", "abc"]
+    assert scan_parquet(path, bag="id", label="y")[1].tolist() == ["a", "abc"]
     rows = rows.set_column(2, "y", pa.array(["a"] * 45 + ["abc"] * 44 + ["abd"]))
     path = stream_files.write(tmp_path / "b.parquet", rows)
     with pytest.raises(InvalidLabelsError, match="'abc' in row 0 but 'abd' in row 44"):
-        Bags.scan_parquet(path, bag="id", label="y")
+        scan_parquet(path, bag="id", label="y")
 
 
 def test_a_bag_of_weight_zero_is_refused(tmp_path):
     rows = pa.table({"id": [0, 1, 1], "x": [1.0, 2.0, 3.0], "w": [1.0, 0.0, 0.0]})
     path = stream_files.write(tmp_path / "a.parquet", rows)
     with pytest.raises(InvalidBagsError, match="all weights of bag 1 are 0"):
-        Bags.scan_parquet(path, bag="id", weights="w")
+        scan_parquet(path, bag="id", weights="w")
 
 
 def test_files_that_cannot_be_scanned(tmp_path):
     csv = tmp_path / "points.csv"
     csv.write_text("bag,x\na,1\n")
     with pytest.raises(BagwiseError, match=r"points\.csv is a CSV file; expected Parquet"):
-        Bags.scan_parquet(csv, bag="bag")
+        scan_parquet(csv, bag="bag")
     path = stream_files.write(tmp_path / "a.parquet", stream_files.table())
     with pytest.raises(BagwiseError, match=r"has no column 'bga'.*Did you mean 'bag'"):
-        Bags.scan_parquet(path, bag="bga")
+        scan_parquet(path, bag="bga")
     with pytest.raises(BagwiseError, match="there is no file"):
-        Bags.scan_parquet(tmp_path / "none.parquet", bag="bag")
+        scan_parquet(tmp_path / "none.parquet", bag="bag")
     with pytest.raises(InvalidBagsError, match="'x' is used twice"):
-        Bags.scan_parquet(path, bag="bag", features=["x"], label="x")
+        scan_parquet(path, bag="bag", features=["x"], label="x")
 
 
 @pytest.mark.parametrize("missing", ["drop", "impute"])
@@ -352,12 +351,12 @@ def test_nothing_left_is_an_error(tmp_path, missing):
     rows = pa.table({"id": [0, 1], "x": [1.0, 2.0], "y": pa.array([None, None], pa.float64())})
     path = stream_files.write(tmp_path / "a.parquet", rows)
     with pytest.raises(InvalidBagsError, match="every one of 2 rows has a missing value"):
-        Bags.scan_parquet(path, bag="id", label="y", missing=missing)
+        scan_parquet(path, bag="id", label="y", missing=missing)
 
 
 def test_a_file_that_changes_between_passes_is_noticed(tmp_path):
     path = stream_files.write(tmp_path / "a.parquet", stream_files.table())
-    stream = Bags.scan_parquet(path, bag="number", features=["x"])
+    stream = scan_parquet(path, bag="number", features=["x"])
     for changed in (stream_files.table(901), stream_files.table(899)):
         stream_files.write(path, changed)
         with pytest.raises(InvalidBagsError, match="the file has changed since it was first read"):
@@ -380,13 +379,12 @@ def test_passes_show_their_progress_by_rows(tmp_path, monkeypatch):
         def advance(self, steps=1):
             bars[-1][3] += steps
 
-    for module in ("tables.scanning", "tables.learning", "stream"):
-        monkeypatch.setattr(f"bagwise.bags.{module}.Progress", Watch)
+    monkeypatch.setattr(reader, "Progress", Watch)
     path = stream_files.write(tmp_path / "a.parquet", stream_files.table())
     labels = pa.table({"bag": ["bag 03", "bag 04"], "target": [1.0, 2.0]})
     roles = {"bag": "bag", "features": ["colour"], "one_hot": "colour", "label": "target"}
     with pytest.warns(BagwiseWarning, match="Left out 38 bags without a row"):
-        stream, _ = Bags.scan_parquet(path, **roles, labels=labels, progress=False)
+        stream, _ = scan_parquet(path, **roles, labels=labels, progress=False)
     list(stream.batches())
     titles = ["reading bag ids", "learning from rows", "reading rows", "reading points"]
     assert bars == [[title, 900, False, 900] for title in titles]

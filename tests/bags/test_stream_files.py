@@ -8,16 +8,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import stream_files
 from bagwise.bags.bags import Bags
-from bagwise.bags.tables import parquet_rows
-from bagwise.bags.tables.learning import Sample
+from bagwise.bags.tables.rows import Sample
 from bagwise.estimators.mean_embedding import MeanEmbeddingRidge
 from bagwise.exceptions import BagwiseError, BagwiseWarning, InvalidBagsError
 from benchmarks import bench_stream
 
 
-def scanned(path, **roles):
+def scanned(path, batch_rows=1000, **roles):
     """Bags on disk and in memory, whose points are the same."""
-    stream, bags = Bags.scan_parquet(path, **roles), Bags.from_parquet(path, **roles)
+    stream = Bags.scan_parquet(path, **roles, batch_rows=batch_rows)
+    bags = Bags.from_parquet(path, **roles)
     assert stream.ids.tolist() == bags.ids.tolist()
     assert_array_equal(stream.points_at(np.arange(bags.n_points)), bags.points)
     return stream
@@ -29,10 +29,9 @@ def test_many_small_files_are_read_together(tmp_path):
     assert len(list(stream.batches())) == 1
 
 
-def test_small_row_groups_and_batches_of_one_row(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_rows, "BATCH_NUMBERS", 1)
+def test_small_row_groups_and_batches_of_one_row(tmp_path):
     path = stream_files.write(tmp_path / "a.parquet", stream_files.table(60), row_group_size=7)
-    assert len(list(scanned(path, bag="bag", features=["x", "z"]).batches())) == 60
+    assert len(list(scanned(path, batch_rows=1, bag="bag", features=["x", "z"]).batches())) == 60
 
 
 def test_bags_that_are_folders(tmp_path):
@@ -74,12 +73,11 @@ def test_faults_are_named_by_the_row_of_the_file_also_if_rows_are_not_used(tmp_p
         Bags.scan_parquet(path, bag="bag", label="y", labels=labels)
 
 
-def test_counts_in_messages_are_said_to_be_of_what_was_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_rows, "BATCH_ROWS", 50)
+def test_counts_in_messages_are_said_to_be_of_what_was_read(tmp_path):
     rows = stream_files.with_gaps(stream_files.table(200), "x", [60, 61, 150])
     path = stream_files.write(tmp_path / "a.parquet", rows)
     with pytest.raises(InvalidBagsError, match="2 missing values so far: 2 in column 'x'"):
-        Bags.scan_parquet(path, bag="bag", features=["x"])
+        Bags.scan_parquet(path, bag="bag", features=["x"], batch_rows=50)
 
 
 def test_damaged_and_vanished_files(tmp_path):

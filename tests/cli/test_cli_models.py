@@ -54,7 +54,7 @@ def test_settings_of_the_sampler_go_to_it():
     assert (sampler.draws, sampler.chains) == (50, 2)
     with pytest.raises(BagwiseError, match="'draws' with inference='laplace'"):
         make("bdr", "draws=50", "inference=laplace")
-    with pytest.raises(BagwiseError, match=r"no model 'rbf' for two classes.*--task numbers"):
+    with pytest.raises(BagwiseError, match=r"no model 'rbf' for classes.*--task numbers"):
         make("rbf", classes=True)
 
 

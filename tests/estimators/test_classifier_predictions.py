@@ -22,7 +22,10 @@ from classifier_models import (
     every_fitted,
     fitted,
     knows_sizes,
+    labels,
     make_data,
+    new_labels,
+    one_class,
     proba,
     unfitted,
 )
@@ -45,11 +48,11 @@ def fixed(name):
 @every_fitted
 def test_probabilities(name):
     model, p = fitted(name), fitted(name).predict_proba(NEW)
-    assert p.shape == (NEW.n_bags, 2) and p.dtype == np.float64
+    assert p.shape == (NEW.n_bags, len(model.classes_)) and p.dtype == np.float64
     assert ((p > 0) & (p < 1)).all()
     assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
-    assert_array_equal(model.predict(NEW), p[:, 1] >= 0.5)
-    assert_array_equal(model.classes_, [False, True])
+    assert_array_equal(model.predict(NEW), model.classes_[p.argmax(axis=1)])
+    assert_array_equal(model.classes_, np.unique(labels(name)))
 
 
 @every_fitted
@@ -59,13 +62,14 @@ def test_predictive_distribution(name):
     assert_array_equal(prediction.predicted, fitted(name).predict(NEW))
     assert_array_equal(prediction.sizes, NEW.sizes)
     assert_array_equal(prediction.ids, NEW.ids)
-    assert np.isfinite(prediction.log_prob(NEW_Y)).all()
+    own = prediction.proba[new_labels(name)[:, None] == prediction.classes]
+    assert_allclose(prediction.log_prob(new_labels(name)), np.log(own), rtol=1e-9)
     lower, upper = prediction.interval(0.9).T
     assert ((lower >= 0) & (lower <= upper) & (upper <= 1)).all()
     parts = prediction.parts
     assert (parts.noise == 0).all()
     assert (parts.bag > 0).all() == knows_sizes(name)
-    unsure = name == "gp" or getattr(fitted(name), "inference", "map") != "map"
+    unsure = name.startswith("gp") or getattr(fitted(name), "inference", "map") != "map"
     assert (parts.weights > 0).all() == unsure
 
 
@@ -132,12 +136,13 @@ def test_other_bags_do_not_matter(name):
 @every_fitted
 def test_points_that_come_twice_change_the_size_and_so_the_confidence(name):
     larger = [np.tile(array, (4, 1)) for array in NEW_ARRAYS]
-    few, many = fitted(name).predict_dist(NEW), fitted(name).predict_dist(larger)
+    few, many = (one_class(fitted(name).predict_dist(bags)) for bags in (NEW, larger))
     if not knows_sizes(name):
         assert_allclose(many.probability, few.probability, rtol=1e-8)
         return
-    assert (many.parts.bag < few.parts.bag).all()
-    if name != "gp":  # which has another slope where the bag is now
+    smaller = many.parts.bag < few.parts.bag
+    assert smaller.all() or (name == "gp-many" and smaller.mean() > 0.8)  # steeper where it is now
+    if not name.startswith("gp"):  # which has another slope where the bag is now
         assert_allclose(many.parts.bag, few.at_size(4 * NEW.sizes).parts.bag, rtol=1e-12)
     assert not np.allclose(many.probability, few.probability, atol=0.01)
 
@@ -244,10 +249,10 @@ def test_class_weight_is_a_sample_weight(name):
 
 @pytest.mark.parametrize("kind", [str, int, np.int64, object])
 def test_class_weight_by_labels_of_any_type(kind):
-    labels = np.array(["no", "yes"] if kind in (str, object) else [0, 1], dtype=kind)
-    weight = {labels.tolist()[1]: 2.0}
+    both = np.array(["no", "yes"] if kind in (str, object) else [0, 1], dtype=kind)
+    weight = {both.tolist()[1]: 2.0}
     model = unfitted("shrinkage").set_params(class_weight=weight)
-    p = proba(model.fit(BAGS, labels[Y.astype(int)]))
+    p = proba(model.fit(BAGS, both[Y.astype(int)]))
     assert (p > proba(fitted("shrinkage"))).all()
 
 

@@ -17,6 +17,7 @@ from bagwise.features.kernels import RBF
 from contract_models import (
     ARRAYS,
     BAGS,
+    LINKED,
     MODELS,
     NEW,
     NEW_ARRAYS,
@@ -31,6 +32,7 @@ from contract_models import (
     fitted,
     is_shrinkage,
     knows_its_weights,
+    labels,
     quick,
     unfitted,
 )
@@ -60,14 +62,14 @@ def test_feature_names(name):
 
 @every_fitted
 def test_score_is_r2(name):
-    predicted = fitted(name).predict(NEW)
-    weights = np.linspace(1, 2, len(NEW_Y))
-    assert_allclose(fitted(name).score(NEW, NEW_Y), r2_score(NEW_Y, predicted))
+    predicted, y = fitted(name).predict(NEW), labels(name, NEW_Y)
+    weights = np.linspace(1, 2, len(y))
+    assert_allclose(fitted(name).score(NEW, y), r2_score(y, predicted))
     assert_allclose(
-        fitted(name).score(NEW, NEW_Y, sample_weight=weights),
-        r2_score(NEW_Y, predicted, sample_weight=weights),
+        fitted(name).score(NEW, y, sample_weight=weights),
+        r2_score(y, predicted, sample_weight=weights),
     )
-    assert fitted(name).score(NEW, NEW_Y) > 0.5
+    assert fitted(name).score(NEW, y) > 0.5
 
 
 @every_fitted
@@ -89,7 +91,7 @@ def test_predictive_distribution(name):
     assert_allclose(prediction.var, parts.bag + parts.weights + parts.noise, rtol=1e-14)
     assert all((part >= 0).all() for part in parts.to_dict().values())
     assert (parts.noise > 0).all()
-    assert np.isfinite(prediction.log_prob(NEW_Y)).all()
+    assert np.isfinite(prediction.log_prob(labels(name, NEW_Y))).all()
     assert_array_equal(prediction.sizes, NEW.sizes)
     assert_array_equal(prediction.ids, NEW.ids)
     assert (parts.bag > 0).all() == is_shrinkage(name)
@@ -102,6 +104,10 @@ def test_variance_at_other_sizes(name):
     assert_allclose(prediction.at_size(NEW.sizes).var, prediction.var, rtol=1e-12)
     sizes = [0.5, 1, 2, 10, 100, 1e6]
     variances = np.array([prediction.at_size(size).var for size in sizes])
+    if name in LINKED:  # where it is the latent value that keeps its mean
+        assert_array_equal(prediction.at_size(7).latent.mean, prediction.latent.mean)
+        assert (np.diff(variances, axis=0) < 0).all()
+        return
     assert_array_equal(prediction.at_size(7).mean, prediction.mean)
     if is_shrinkage(name):
         assert (np.diff(variances, axis=0) < 0).all()

@@ -12,7 +12,7 @@ from bagwise import (
     KernelEmbedding,
     ShrinkageRegressor,
 )
-from bagwise.heads import gp as heads
+from bagwise.heads import gp_fit as heads
 
 SMALL = KernelEmbedding(20, bandwidth=1.0)
 
@@ -128,6 +128,10 @@ def test_many_bags_have_a_basis(monkeypatch):
     labels = data[1] > 0
     probability = DistributionGPClassifier(SMALL).fit(data[0], labels).predict_dist(new).probability
     assert np.mean((probability > 0.5) == y) > 0.8
+    thirds = np.quantile(data[1], [1 / 3, 2 / 3])
+    three = DistributionGPClassifier(SMALL).fit(data[0], np.digitize(data[1], thirds))
+    assert all(len(head.alpha) == 150 for head in three.head_.heads)
+    assert three.score(new, np.digitize(new_y, thirds)) > 0.6
 
 
 def test_what_was_tried_is_kept():
@@ -135,7 +139,9 @@ def test_what_was_tried_is_kept():
     model = DistributionGPRegressor(KernelEmbedding(8, kernel="auto")).fit(
         [np.hstack([array, -array]) for array in arrays], y
     )
-    assert len(model.tried_) == 8 and np.isfinite(list(model.tried_.values())).all()
+    # two kernels of four bandwidths and two of none; three of them with centred bags too
+    assert len(model.tried_) == 13 and np.isfinite(list(model.tried_.values())).all()
+    assert sum(name.endswith("of centred bags") for name in model.tried_) == 3
     best = sorted(model.tried_, key=model.tried_.get)[:2]
     assert any(name.startswith(type(model.features_.kernel).__name__) for name in best)
 
@@ -164,3 +170,94 @@ def test_a_bag_unlike_all_others_is_no_wild_guess():
     assert abs(far[0] - y.mean()) < 10 * np.ptp(y)
     why = model.explain(np.full((5, 1), 1e6))
     assert_allclose(why.baseline + why.points.sum(), why.prediction, atol=1e-6)
+
+
+@pytest.mark.parametrize("sizes", [[20, 20, 20], [20, 21, 20], [5, 20, 80]])
+@pytest.mark.parametrize("asked", [1, 2, 40, 100_000])
+def test_a_size_that_was_hardly_seen_is_no_wild_guess(sizes, asked):
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=30)
+    arrays = [rng.normal(m, 0.5, (n, 1)) for m, n in zip(y, sizes * 10, strict=True)]
+    model = DistributionGPRegressor(SMALL).fit(arrays, y)
+    new = rng.normal(0.0, 0.5, (asked, 1))
+    assert abs(model.predict([new])[0]) < 2.0 * np.ptp(y)
+    odd = Bags.from_list([new], weights=[np.r_[1.0, np.full(asked - 1, 1e-100)]])
+    assert abs(model.predict(odd)[0]) < 2.0 * np.ptp(y)
+
+
+@pytest.mark.parametrize("far", [1e3, -1e12])
+def test_a_covariate_far_away_is_no_wild_guess(far):
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=30)
+    bags = Bags.from_list(rng.normal(size=(30, 5, 1)), covariates=y[:, None])
+    model = DistributionGPRegressor(SMALL).fit(bags, y)
+    away = Bags.from_list(rng.normal(size=(1, 5, 1)), covariates=[[far]])
+    assert abs(model.predict(away)[0]) < 3.0 * np.ptp(y)
+    why = model.explain(away)
+    total = why.baseline + why.points.sum() + why.covariates.sum()
+    assert_allclose(total, why.prediction, atol=1e-6)
+
+
+def shape_data(seed, n_bags=120):
+    """Labels are whether a bag has one heap of points or two, wherever it is."""
+    rng = np.random.default_rng(seed)
+    two = rng.integers(0, 2, n_bags)
+    arrays = []
+    for heaps in two:
+        at = rng.uniform(-20, 20) + 2.0 * heaps * rng.choice([-1.0, 1.0], (40, 1))
+        arrays.append(at + rng.normal(0.0, 1.0 if heaps else 2.2, (40, 1)))
+    return arrays, two
+
+
+def test_bags_are_centred_where_only_their_shape_counts(tmp_path):
+    (bags, y), (new, new_y) = shape_data(0), shape_data(1)
+    model = DistributionGPClassifier().fit(bags, y)
+    assert model.features_.centred
+    assert model.score(new, new_y) > 0.9
+    bagwise.save(model, tmp_path / "m.bagwise")
+    loaded = bagwise.load(tmp_path / "m.bagwise")
+    assert_allclose(loaded.predict_proba(new), model.predict_proba(new), rtol=0, atol=0)
+    moved = model.predict_proba([array + 1000.0 for array in new])
+    assert_allclose(moved, model.predict_proba(new), atol=1e-6)
+    why = model.explain(new[0])
+    assert_allclose(why.baseline + why.points.sum(), why.prediction, atol=1e-6)
+
+
+@pytest.mark.parametrize("model", [DistributionGPRegressor, DistributionGPClassifier])
+def test_centred_is_what_one_gets_by_hand(model):
+    rng = np.random.default_rng(0)
+    arrays = [
+        rng.normal(m, 1.0, (n, 2)) for m, n in zip(rng.normal(size=40), [2, 9] * 20, strict=True)
+    ]
+    y = np.array([array.std() for array in arrays])
+    if model is DistributionGPClassifier:
+        y = y > np.median(y)
+    mine = model(SMALL, center=True).fit(arrays, y).predict_dist(arrays)
+    by_hand = [array - array.mean(axis=0) for array in arrays]
+    theirs = model(SMALL, center=False).fit(by_hand, y).predict_dist(by_hand)
+    same = "probability" if model is DistributionGPClassifier else "mean"
+    assert_allclose(getattr(mine, same), getattr(theirs, same), atol=1e-9)
+
+
+def test_bags_of_one_point_cannot_be_centred():
+    with pytest.raises(bagwise.exceptions.BagwiseError, match="center"):
+        DistributionGPRegressor(SMALL, center=True).fit([[[0.0]], [[1.0]]], [0.0, 1.0])
+
+
+@pytest.mark.parametrize("level", [0.0, 1e8])
+def test_bags_whose_points_are_all_equal_are_not_centred(level):
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=40)
+    arrays = [np.full((3, 1), level + value) for value in y]
+    arrays[0] = arrays[0] + [[0.0], [0.1], [0.2]]
+    model = DistributionGPRegressor(KernelEmbedding(10, kernel="auto")).fit(arrays, y)
+    assert not model.features_.centred
+    assert model.score(arrays, y) > 0.9
+
+
+def test_centred_bags_may_have_too_few_points_for_all_the_landmarks_asked_for():
+    rng = np.random.default_rng(0)
+    y = np.tile(np.arange(1.0, 36.0), 2)  # two points each: 70 distinct ones once centred
+    arrays = [rng.integers(-9, 9) * 100.0 + np.array([[-d], [d]]) for d in y]
+    model = DistributionGPRegressor(KernelEmbedding(75, kernel="auto")).fit(arrays, y)
+    assert np.isfinite(model.predict(arrays)).all()

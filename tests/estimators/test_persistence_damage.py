@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save, save_file
+from sklearn.base import clone
 
 import bagwise
 from bagwise import Bags, KernelEmbedding
@@ -37,12 +38,14 @@ MODELS = {
     "fourier": bagwise.RBFNetworkRegressor(bagwise.FourierEmbedding(3, bandwidth=1.0)),
     "exact": bagwise.MeanEmbeddingRidge(second_level="gaussian"),
     "landmarks": bagwise.MeanEmbeddingRidge(bagwise.KernelEmbedding(3, bandwidth=1.0), exact=False),
+    "many": bagwise.ShrinkageClassifier(SMALL, weight_var=1.0),
 }
 
 
 @cache
 def fitted(name):
-    return MODELS[name].fit(BAGS, LEVEL > 1.5 if name == "bdr" else LEVEL)
+    three = np.digitize(LEVEL, np.quantile(LEVEL, [0.3, 0.7]))
+    return clone(MODELS[name]).fit(BAGS, {"bdr": LEVEL > 1.5, "many": three}.get(name, LEVEL))
 
 
 @pytest.fixture
@@ -396,3 +399,24 @@ def test_bytes_that_are_no_truth_values(tmp_path):
     data = np.array([7, 0], dtype=np.uint8).view(np.bool_)
     taken = Reader({"x": data}).take({"array": "C"}, "x", ("bool",), 1)
     assert taken.view(np.uint8).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda head: head["heads"].pop(), "head.heads.2.* is not part of this model"),
+        (lambda head: head.update(heads={}), "head.heads is {}; expected a list"),
+        (lambda head: head.update(heads=["a", "b", "c"]), "is not part of this model"),
+        (lambda head: head["heads"].append(1.0), "head is of class float; expected ShrinkageHead"),
+        (lambda head: head["heads"][1].update({"class": "LinearHead"}), "head.heads.1 is"),
+        (lambda head: head.update({"class": "LinearHead"}), "head is of class 'LinearHead'; exp"),
+    ],
+)
+def test_heads_of_many_classes_that_are_none(change, text, tmp_path):
+    path = tmp_path / "m"
+    bagwise.save(fitted("many"), path)
+    container = unpack(str(path))
+    header = json.loads(json.dumps(container.header))
+    change(header["model"]["learnt"]["head"])
+    path.write_bytes(_packed(header, container.tensors()))
+    refused_model(path, text)

@@ -32,7 +32,7 @@ from bagwise import (
 from bagwise.estimators.saving import read_header
 from bagwise.estimators.saving.container import unpack
 from bagwise.exceptions import SavedModelError
-from bagwise.features.kernels import RBF, Additive, Kernel, Linear, Matern
+from bagwise.features.kernels import RBF, Additive, Energy, Kernel, Linear, Matern
 from bagwise.inference import NUTS, Priors
 
 RNG = np.random.default_rng(0)
@@ -150,6 +150,7 @@ VALUES = [
     ("kernel", RBF(2)),
     ("kernel", Matern(bandwidth=0.1 + 0.2, smoothness=2.5)),
     ("kernel", Linear()),
+    ("kernel", Energy()),
     ("kernel", Additive()),
     ("kernel", Additive(bandwidth=3.0, base=Matern())),
     ("kernel", Additive(base=Linear())),

@@ -13,7 +13,6 @@ import dense_oracle
 import stream_files
 from bagwise import FourierEmbedding, KernelEmbedding
 from bagwise.bags.bags import Bags
-from bagwise.bags.tables import parquet_rows
 from bagwise.embedding import sums as embedding
 from bagwise.embedding.sums import summarise, summarise_each
 from bagwise.estimators.classifiers import (
@@ -41,16 +40,11 @@ SCALING = Scaling.of(np.array([0.5, 1.0]), np.array([2.0, 0.7]))
 LANDMARKS = LandmarkFeatures(RBF(0.8), SCALING, np.random.default_rng(2).normal(size=(6, 2)))
 
 
-@pytest.fixture(autouse=True)
-def small_batches(monkeypatch):
-    monkeypatch.setattr(parquet_rows, "BATCH_ROWS", 101)
-
-
 def both(tmp_path, rows=None, **roles):
     """The same bags on disk and in memory."""
     rows = stream_files.table() if rows is None else rows
     path = stream_files.write(tmp_path / "points.parquet", rows, files=2)
-    return Bags.scan_parquet(path, **roles), Bags.from_parquet(path, **roles)
+    return Bags.scan_parquet(path, **roles, batch_rows=101), Bags.from_parquet(path, **roles)
 
 
 # ---------------------------------------------------------------- summaries
@@ -185,6 +179,14 @@ def test_classifiers_fit_and_predict_as_in_memory(tmp_path, model):
     assert_allclose(found, expected, rtol=1e-8)
 
 
+def test_many_classes_fit_and_predict_as_in_memory(tmp_path):
+    (stream, y), (bags, _) = both(tmp_path, **ROLES, label="y")
+    three = np.array(["narrow", "some", "wide"])[np.digitize(y, [1.0, 2.0])]
+    model = ShrinkageClassifier(KernelEmbedding(10, bandwidth=0.5), weight_var=10.0)
+    expected = model.fit(bags, three).predict_proba(bags)
+    assert_allclose(model.fit(stream, three).predict_proba(stream), expected, rtol=1e-8)
+
+
 def test_the_order_of_rows_does_not_matter(tmp_path):
     predictions = []
     for order in ("sorted", "shuffled"):
@@ -238,13 +240,13 @@ def test_constant_points_are_refused(tmp_path):
 N_ROWS = 1_000_000
 PROGRAM = """
 import sys, tracemalloc
-import bagwise, bagwise.bags.tables.parquet_rows, pyarrow
-bagwise.bags.tables.parquet_rows.BATCH_ROWS = 1 << 14
+import bagwise, pyarrow
 model = bagwise.ShrinkageRegressor(
     bagwise.KernelEmbedding(8, bandwidth=1.0, landmarks="random")
 )
 tracemalloc.start()
-bags, y = bagwise.Bags.scan_parquet(sys.argv[1], bag="bag", label="y", progress=False)
+options = {"bag": "bag", "label": "y", "progress": False, "batch_rows": 1 << 14}
+bags, y = bagwise.Bags.scan_parquet(sys.argv[1], **options)
 print(tracemalloc.get_traced_memory()[1])
 (points,) = model.embedding.candidates(bags)  # among them 16 MB of distances, for the median
 tracemalloc.reset_peak()

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
 from bagwise.features.column_split import split_by_column
-from bagwise.features.kernels import RBF, Additive, Kernel, Linear, Matern
+from bagwise.features.kernels import RBF, Additive, Energy, Kernel, Linear, Matern
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures
 from bagwise.features.scaling import Scaling
 
@@ -41,6 +41,7 @@ SMOOTH = {
     "fourier": FourierFeatures(SCALING, RNG.normal(size=(5, 3))),
 }
 ALL = SMOOTH | {
+    "energy": landmark_features(Energy()),
     "matern12": landmark_features(Matern(1.3, smoothness=0.5)),
     "additive-matern12": landmark_features(Additive(base=Matern(1.3, smoothness=0.5))),
 }

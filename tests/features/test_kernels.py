@@ -12,6 +12,7 @@ from bagwise.features.kernels import (
     KERNELS,
     RBF,
     Additive,
+    Energy,
     Kernel,
     Linear,
     Matern,
@@ -24,7 +25,7 @@ from bagwise.features.scaling import Scaling
 
 SMOOTHNESS = (0.5, 1.5, 2.5)
 STATIONARY = [RBF(0.8), *(Matern(0.8, smoothness=s) for s in SMOOTHNESS)]
-EVERY = [*STATIONARY, Linear()]
+EVERY = [*STATIONARY, Linear(), Energy()]
 EVERY += [Additive(base=kernel) for kernel in EVERY]
 
 
@@ -38,12 +39,24 @@ def of_distance(kernel, x, y):
         return np.mean([of_distance(kernel.base, x[[j]], y[[j]]) for j in range(len(x))])
     if isinstance(kernel, Linear):
         return float(np.dot(x, y))
+    if isinstance(kernel, Energy):
+        return (np.linalg.norm(x) + np.linalg.norm(y) - np.linalg.norm(x - y)) / 2
     t = np.linalg.norm(x - y) / kernel.bandwidth
     if isinstance(kernel, RBF):
         return np.exp(-(t**2) / 2)
     root = np.sqrt(2 * kernel.smoothness) * t
     polynomial = {0.5: 1.0, 1.5: 1 + root, 2.5: 1 + root + root**2 / 3}[kernel.smoothness]
     return polynomial * np.exp(-root)
+
+
+def test_energy_distance_is_that_of_distribution_functions():
+    """E|X − Y| − ½ E|X − X'| − ½ E|Y − Y'| = ∫ (F − G)², here of two samples in one dimension."""
+    x, y = points(10, 40, 1), points(11, 30, 1) + 0.5
+    both = np.sort(np.concatenate([x, y]), axis=0)[:, 0]
+    steps = [(np.mean(x <= t) - np.mean(y <= t)) ** 2 for t in both[:-1]]
+    kernel = Energy()
+    mmd = kernel(x, x).mean() + kernel(y, y).mean() - 2 * kernel(x, y).mean()
+    assert_allclose(mmd, np.sum(steps * np.diff(both)), rtol=1e-12)
 
 
 # ---------------------------------------------------------------- values
@@ -137,7 +150,7 @@ def test_names_stand_for_kernels():
     assert as_kernel("matern12").smoothness == 0.5
     assert as_kernel("additive-matern32") == Additive(base=Matern(smoothness=1.5))
     assert as_kernel(kernel := RBF(2.0)) is kernel
-    assert len(KERNELS) == 10
+    assert len(KERNELS) == 12
 
 
 def test_unknown_name_lists_the_known_ones():
@@ -259,7 +272,7 @@ def test_additive_frequencies_lie_along_one_coordinate_each_in_turn():
     assert np.array_equal(np.count_nonzero(frequencies, axis=1), np.ones(8))
 
 
-@pytest.mark.parametrize("kernel", [Linear(), Additive(base=Linear())], ids=repr)
+@pytest.mark.parametrize("kernel", [Linear(), Energy(), Additive(base=Linear())], ids=repr)
 def test_linear_kernel_has_no_frequencies(kernel):
     with pytest.raises(BagwiseError, match=r"has no spectral density.*KernelEmbedding\(\)"):
         kernel.frequencies(2, 3, np.random.default_rng(0))

@@ -260,7 +260,7 @@ def check_prediction(trial, what, answer, y, classes, judged):
     trial.finite(what, answer.mean, answer.std, trial.call(what, answer.interval, 0.99))
     trial.finite(what, *answer.parts.to_dict().values())
     labels = np.ravel(np.asarray(y, dtype=np.float64))
-    trial.near_labels(what, answer.mean[judged], labels)
+    trial.near_labels(what, answer.mean[judged], answer.std[judged], labels)
     if len(labels) == len(answer):
         trial.finite(what, trial.call(f"{what} log_prob", answer.log_prob, labels))
         trial.finite(what, trial.call(f"{what} crps", answer.crps, labels))

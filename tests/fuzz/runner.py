@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 
-SECONDS_PER_CASE = 120.0
+SECONDS_PER_CASE = 300.0
 GRACE = 15.0  # for code that does not listen to signals, until its process is stopped
 
 # How many cases of each kind: all of them, and those of a short run.

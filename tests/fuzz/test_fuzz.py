@@ -86,16 +86,18 @@ def test_errors_and_warnings_are_seen(tmp_path, call, ends, findings):
     assert all(part in text for part, text in zip(findings, trial.findings, strict=True))
 
 
-@pytest.mark.parametrize(("mean", "labels", "n"), [
-    ([0.5, 11.0], [0.0, 1.0], 0),
-    ([0.5, 11.1], [0.0, 1.0], 1),
-    ([-10.1], [0.0, 1.0], 1),
-    ([3.0], [3.0, 3.0], 0),
-    ([3.1], [3.0, 3.0], 1),
+@pytest.mark.parametrize(("mean", "std", "labels", "n"), [
+    ([0.5, 11.0], 1.0, [0.0, 1.0], 0),
+    ([0.5, 11.1], 99.0, [0.0, 1.0], 1),
+    ([-10.1], 1.0, [0.0, 1.0], 1),
+    ([3.0], 0.0, [3.0, 3.0], 0),
+    ([3.1], 0.0, [3.0, 3.0], 1),
+    ([3.1], 0.5, [3.0, 3.0], 1),
+    ([3.1], 2.0, [3.0, 3.0], 0),
 ])  # fmt: skip
-def test_wild_predictions_are_seen(tmp_path, mean, labels, n):
+def test_wild_predictions_are_seen(tmp_path, mean, std, labels, n):
     trial = Trial("fit", 0, tmp_path)
-    trial.near_labels("it", np.array(mean), np.array(labels))
+    trial.near_labels("it", np.array(mean), np.full(len(mean), std), np.array(labels))
     assert len(trial.findings) == n
 
 

@@ -116,11 +116,17 @@ class Trial:
             if not np.isfinite(array).all():
                 self.find(what, f"silent {array[~np.isfinite(array)][0]} in the answer")
 
-    def near_labels(self, what, mean, labels):
-        """Find predictions beyond ten ranges of the labels; equal labels have a millionth."""
+    def near_labels(self, what, mean, std, labels):
+        """Find predictions beyond ten ranges of the labels.
+
+        Equal labels have a millionth, or as little of the stated standard deviation as an average
+        over draws may err by.
+        """
         low, high = float(np.min(labels)), float(np.max(labels))
         least = 1e-6 * (max(abs(low), abs(high)) or 1.0)
-        beyond = np.maximum(low - mean, mean - high) / max(high - low, least)
+        if low == high:
+            least = np.maximum(least, 0.01 * std)
+        beyond = np.maximum(low - mean, mean - high) / np.maximum(high - low, least)
         if beyond.size and beyond.max() > LABEL_RANGES:
             self.find(what, f"prediction {beyond.max():.3g} label ranges beyond the labels")
 

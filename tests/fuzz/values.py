@@ -247,13 +247,15 @@ def spoiled_labels(rng, y, how):
 
 
 def classes(trial, level):
-    """Return labels of two classes, or what is none."""
+    """Return labels of classes, or what is none."""
     rng, n = trial.rng, len(level)
     second = level + 0.5 * rng.normal(size=n) > 0
     if n > 1:
         second[:2] = False, True
-    odd = ["one class", "three", "nan", "None", "mixed", "ragged", "complex", "short", "unhashable"]
-    how = trial.draw("classes", ["words", "bools", "integers", "floats", "objects"], odd, 0.12)
+    odd = ["one class", "nan", "None", "mixed", "ragged", "complex", "short", "unhashable"]
+    how = trial.draw(
+        "classes", ["words", "bools", "integers", "floats", "objects", "three"], odd, 0.12
+    )
     words = np.where(second, "wide", "narrow")
     return {
         "words": lambda: words,

@@ -16,14 +16,18 @@ from bagwise.embedding.gram import bag_gram
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
 from bagwise.inference.draws import Trajectories
 from bagwise.inspection.plots import (
+    calibration,
     column_contributions,
     contributions,
     embedding_map,
+    more_points,
     point_contributions,
+    spread_by_size,
     trace,
     witness,
 )
 from bagwise.inspection.plots.bag_map import embeddings_of, project
+from bagwise.inspection.plots.contribution import headline
 from contract_models import BAGS, NEW, NEW_Y, SMALL, fitted
 
 
@@ -164,9 +168,7 @@ def sampled(diverging):
     steps = np.full((chains, draws), 7)
     trajectories = Trajectories(diverging, steps, steps.astype(float), np.ones(chains))
     shown = {"weights": weights, "noise_sd": np.abs(rng.normal(size=(chains, draws)))}
-    return SimpleNamespace(
-        draws_=shown, head_=SimpleNamespace(draws=SimpleNamespace(trajectories=trajectories))
-    )
+    return SimpleNamespace(draws_=shown, trajectories_=trajectories)
 
 
 def test_trace_shows_each_chain_with_its_diagnostics():
@@ -282,6 +284,31 @@ def test_the_map_of_classes_has_a_colour_and_a_shape_for_each():
     assert [text.get_text() for text in axes.get_legend().get_texts()][:2] == ["narrow", "wide"]
     probability = embedding_map(model, new)
     assert probability.figure.axes[1].get_ylabel() == "probability of True"
+
+
+def test_pictures_of_many_classes_are_of_all_or_of_the_predicted_one():
+    model, new = classifier_models.fitted("shrinkage-many"), classifier_models.NEW
+    for axes in (embedding_map(model, new), embedding_map(model, new, model.predict(new))):
+        assert len(axes.collections) == 3
+        texts = [text.get_text() for text in axes.get_legend().get_texts()]
+        assert texts[:3] == ["high", "low", "middle"]
+    prediction = model.predict_dist(new)
+    spread = spread_by_size(prediction, edges=(1, 6))
+    assert "of the predicted class" in spread.get_ylabel()
+    ends = [np.sqrt(prediction.parts.bag[mask].mean()) for mask in (new.sizes < 6, new.sizes >= 6)]
+    assert [text.get_text() for text in spread.texts] == [f"{end:.3g}" for end in ends]
+    one = more_points(prediction[3]).lines[0]
+    sizes, sds = one.get_data()
+    bags = np.full(len(sizes), 3)
+    expected = prediction.of(prediction.predicted[3])[bags].at_size(sizes).parts.bag
+    assert_allclose(sds**2, expected, rtol=1e-9)
+    with pytest.raises(BagwiseError, match="whose latent value is not observed"):
+        spread_by_size(prediction, classifier_models.NEW_HEIGHTS)
+    with pytest.raises(BagwiseError, match="the prediction is of classes"):
+        calibration(prediction, classifier_models.NEW_HEIGHTS)
+    figure = trace(classifier_models.fitted("bdr-laplace-many"))
+    assert len(figure.axes) == 2 * 4
+    assert "class 'low'" in headline(model.explain(new, bag=2, of="low"))
 
 
 def test_bags_of_one_size_need_no_legend_of_sizes():

@@ -50,6 +50,15 @@ def classification():
     return bags, wide, report.make(bags, wide, models, folds=3, progress=False)
 
 
+@pytest.fixture(scope="module")
+def many():
+    bags, y = spread_bags()
+    three = np.array(["narrow", "some", "wide"])[np.digitize(y, [1.33, 1.67])]
+    embedding = bagwise.KernelEmbedding(5, bandwidth=1.0)
+    model = bagwise.ShrinkageClassifier(embedding, weight_var=10.0)
+    return bags, three, report.make(bags, three, {"shrinkage": model}, folds=3, progress=False)
+
+
 # ---------------------------------------------------------------- out of fold
 
 
@@ -168,6 +177,36 @@ def test_classes(classification):
     assert "Least expected labels" in page.tables
 
 
+def test_many_classes(many):
+    _, y, made = many
+    page, data, prediction = Page(made.html), data_of(made.html), made.predictions["shrinkage"]
+    assert data["classes"] == ["narrow", "some", "wide"]
+    model, own = data["models"][0], prediction.proba[y[:, None] == prediction.classes]
+    assert [data["classes"][k] for k in model["said"]] == prediction.predicted.tolist()
+    np.testing.assert_allclose(model["own"], own, rtol=1e-5)
+    np.testing.assert_allclose(model["mean"], prediction.probability, rtol=1e-5)
+    for i in (0, 7, 23):  # the curve of a bag is that of its fold and its predicted class
+        k, fold = model["said"][i], data["folds"][i]
+        curve = np.array(model["curves"][fold * 3 + k])
+        one = prediction.pieces[fold].prediction.each[k][:1]
+        expected = [one.at_size(n).parts.bag[0] for n in data["grid"]]
+        np.testing.assert_allclose(curve**2, expected, rtol=1e-4, atol=1e-12)
+    head, *rows = page.tables["Least expected labels"]
+    assert head[-3:] == ["label", "predicted", "P(predicted)"]
+    assert all(row[-3] in y and row[-2] in y for row in rows)
+    share = rows[0][2].split("its class was given ")[1].split(" %")[0]
+    assert float(share) == pytest.approx(100 * own.min(), abs=0.06)
+    for words in ("of class narrow, ", " than it says, which ", "of the predicted class"):
+        assert words in made.html
+
+
+def test_the_baseline_of_many_classes_is_the_share_of_the_others():
+    y, parts = np.array([0.0, 0, 0, 1, 1, 2]), [np.array([0, 5]), np.array([1, 2, 3, 4])]
+    p = report.baseline(y, np.array(["a", "b", "c"]), parts).proba
+    np.testing.assert_allclose(p[0], [3 / 7, 3 / 7, 1 / 7])
+    np.testing.assert_allclose(p[1], [2 / 5, 1 / 5, 2 / 5])
+
+
 def test_the_baseline_of_classes_is_the_share_of_the_others():
     y = np.array([0.0, 0, 0, 1, 1, 1])
     parts = [np.array([0, 3]), np.array([1, 2, 4, 5])]
@@ -178,7 +217,7 @@ def test_the_baseline_of_classes_is_the_share_of_the_others():
 # ---------------------------------------------------------------- the page
 
 
-@pytest.mark.parametrize("kind", ["regression", "classification"])
+@pytest.mark.parametrize("kind", ["regression", "classification", "many"])
 def test_the_page_is_well_formed_and_accessible(kind, request):
     html = request.getfixturevalue(kind)[2].html
     page = Page(html)

@@ -21,6 +21,7 @@ FLAGS = (
     "--disable-component-update --disable-sync --disable-quic --window-size=1280,900"
 )
 HOSTILE_BAG = 17
+WORDS = np.array(["narrow", "some", "wide"])
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None or DRIVER is None, reason="no browser: chromium and chromedriver are missing"
@@ -58,12 +59,13 @@ def addresses(tmp_path_factory):
     made = {
         "real": report.make(bags, 100 * (y - 1.5), real, folds=2, progress=False),
         "classes": report.make(bags, np.where(y > 1.5, "wide", "narrow"), classes, folds=2),
+        "many": report.make(bags, WORDS[np.digitize(y, [1.33, 1.67])], classes, folds=2),
     }
     folder = tmp_path_factory.mktemp("pages")
     return {kind: one.write(folder / f"{kind}.html").as_uri() for kind, one in made.items()}
 
 
-@pytest.fixture(params=["real", "classes"])
+@pytest.fixture(params=["real", "classes", "many"])
 def either(browser, addresses, request):
     opened(browser, addresses[request.param])
     return browser
@@ -203,6 +205,17 @@ def test_sorting_is_numeric_and_ids_are_sorted_as_people_do(page):
 def test_sizes_with_thousands_are_numbers(page):
     values = page.execute_script("return (1234567).toLocaleString('en-US')")
     assert numbers([values]) == [1234567.0]
+
+
+def test_many_classes_are_told_by_the_predicted_one(browser, addresses):
+    opened(browser, addresses["many"])
+    headings = [cell.text for cell in all_of(browser, "#all-bags thead th")]
+    assert headings[2:5] == ["label", "predicted", "P(predicted)"]
+    labels, predicted = column(browser, 2), column(browser, 3)
+    assert set(labels) | set(predicted) == set(WORDS)
+    assert all(1 / 3 <= p <= 1 for p in numbers(column(browser, 4)))
+    dispatch(browser, "#filter", "inside", "change")
+    assert column(browser, 2) == column(browser, 3)
 
 
 def test_search_narrows_and_says_how_many(page):

@@ -6,20 +6,34 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self, Unpack, overload
 
 import numpy as np
-from jaxtyping import Shaped
+from jaxtyping import Float, Float64, Shaped
 
-from bagwise.bags.arrays import n_axes, named_arrays, one_per_bag, one_row_per_bag, stack_weights
-from bagwise.bags.grouping import CountedIds, check_distinct, group_rows, id_array, no_bags
-from bagwise.bags.per_bag import same_rows
-from bagwise.bags.stacked import StackedBags, sizes_to_offsets
+from bagwise.bags.grouping import (
+    CountedIds,
+    Grouping,
+    check_distinct,
+    group_rows,
+    id_array,
+    no_bags,
+    show,
+    sizes_to_offsets,
+)
+from bagwise.bags.per_bag import in_bag_order, same_rows, series_index
+from bagwise.bags.stacked import StackedBags
 from bagwise.bags.stream import StreamedBags
 from bagwise.bags.tables.anndata import read_anndata
-from bagwise.bags.tables.files import read_file
-from bagwise.bags.tables.frames import is_frame, to_matrix
-from bagwise.bags.tables.reading import Reading, read_table
-from bagwise.bags.tables.roles import FileRoles, Roles, TableRoles
-from bagwise.bags.tables.scanning import scan
-from bagwise.bags.validation import real_array
+from bagwise.bags.tables.files import BATCH_ROWS
+from bagwise.bags.tables.reader import Reading, read_bags, scan_bags
+from bagwise.bags.tables.roles import FileRoles, Roles, ScanOptions, TableRoles
+from bagwise.bags.validation import (
+    Names,
+    check_names,
+    check_offsets,
+    empty_bag,
+    is_frame,
+    real_array,
+    to_matrix,
+)
 from bagwise.exceptions import InvalidBagsError
 
 
@@ -83,13 +97,13 @@ class Bags(StackedBags):
         >>> Bags.from_list([np.zeros((2, 3)), np.ones((4, 3))], covariates=[[1.0], [2.0]]).sizes
         array([2, 4])
         """
-        arrays, ids = named_arrays(arrays, ids)
-        parts, names = one_per_bag(arrays, ids)
+        arrays, ids = _named_arrays(arrays, ids)
+        parts, names = _one_per_bag(arrays, ids)
         return cls(
             points=np.concatenate(parts),
             offsets=sizes_to_offsets([len(part) for part in parts]),
             ids=ids,
-            weights=None if weights is None else stack_weights(weights, parts, ids),
+            weights=None if weights is None else _stack_weights(weights, parts, ids),
             covariates=covariates,
             feature_names=names if feature_names is None else feature_names,
             covariate_names=covariate_names,
@@ -117,7 +131,7 @@ class Bags(StackedBags):
         ids = CountedIds.of(n_bags) if ids is None else id_array(ids)
         check_distinct(ids)
         if options.get("weights") is not None:
-            options["weights"] = stack_weights(options["weights"], list(array), ids)
+            options["weights"] = _stack_weights(options["weights"], list(array), ids)
         return cls(
             points=array.reshape(n_bags * size, n_features),
             offsets=np.arange(n_bags + 1) * size,
@@ -159,7 +173,7 @@ class Bags(StackedBags):
         [array([[1.], [3.]]), array([[2.]])]
         """
         same_rows({"X": X, "groups": groups} | ({} if weights is None else {"weights": weights}))
-        points, names = to_matrix(X, "X")
+        points, feature_names = to_matrix(X, "X", feature_names)
         grouping = group_rows(groups)
         n_rows = int(grouping.offsets[-1])
         if n_rows != len(points):
@@ -171,14 +185,14 @@ class Bags(StackedBags):
         if weights is not None and np.shape(weights) == (n_rows,):
             weights = grouping.sort(np.asarray(weights))
         if covariates is not None:
-            covariates, covariate_names = one_row_per_bag(covariates, covariate_names, grouping, X)
+            covariates, covariate_names = _one_row_per_bag(covariates, covariate_names, grouping, X)
         return cls(
             points=grouping.sort(points),
             offsets=grouping.offsets,
             ids=grouping.ids,
             weights=weights,
             covariates=covariates,
-            feature_names=names if feature_names is None else feature_names,
+            feature_names=feature_names,
             covariate_names=covariate_names,
         )
 
@@ -249,19 +263,10 @@ class Bags(StackedBags):
         >>> bags.feature_names, bags.sizes, y
         (('x',), array([2, 1]), array([0, 1]))
         """
-        roles = Roles(
-            bag,
-            features,
-            covariates,
-            weights,
-            label,
-            one_hot,
-            missing,
-            na_values,
-            decimal=decimal,
-            thousands=thousands,
-        )
-        return cls._from_reading(read_table(frame, roles, labels=labels))
+        roles = {"bag": bag, "features": features, "covariates": covariates, "weights": weights}
+        roles |= {"label": label, "one_hot": one_hot, "missing": missing, "na_values": na_values}
+        roles |= {"decimal": decimal, "thousands": thousands}
+        return cls._of(read_bags(frame, kind="frame", labels=labels, **roles))
 
     @overload
     @classmethod
@@ -290,8 +295,7 @@ class Bags(StackedBags):
         >>> bags.n_bags, y.shape
         (1708, (1708,))
         """
-        plan = Roles(label=label, **roles)
-        return cls._from_reading(read_file(path, plan, labels=labels, kind="parquet"))
+        return cls._of(read_bags(path, kind="parquet", label=label, labels=labels, **roles))
 
     @overload
     @classmethod
@@ -321,8 +325,7 @@ class Bags(StackedBags):
         >>> Bags.from_csv(path, bag="bag", sep=";", decimal=",", thousands=".").points.tolist()
         [[1.5], [1234.5]]
         """
-        plan = Roles(label=label, **roles)
-        return cls._from_reading(read_file(path, plan, labels=labels, kind="csv"))
+        return cls._of(read_bags(path, kind="csv", label=label, labels=labels, **roles))
 
     @classmethod
     def from_anndata(
@@ -373,17 +376,17 @@ class Bags(StackedBags):
         """
         roles = Roles(bag, None, covariates, weights, label, one_hot, missing)
         options = {"use_rep": use_rep, "layer": layer, "labels": labels}
-        return cls._from_reading(read_anndata(adata, roles, **options))
+        return cls._of(read_anndata(adata, roles, **options))
 
     @overload
     @classmethod
     def scan_parquet(
-        cls, path: Any, *, label: None = None, progress: bool = True, **roles: Unpack[FileRoles]
+        cls, path: Any, *, label: None = None, **options: Unpack[ScanOptions]
     ) -> BagStream: ...
     @overload
     @classmethod
     def scan_parquet(
-        cls, path: Any, *, label: str, progress: bool = True, **roles: Unpack[FileRoles]
+        cls, path: Any, *, label: str, **options: Unpack[ScanOptions]
     ) -> tuple[BagStream, Shaped[np.ndarray, " n_bags"]]: ...
     @classmethod
     def scan_parquet(
@@ -393,14 +396,16 @@ class Bags(StackedBags):
         label: str | None = None,
         labels: Any = None,
         progress: bool = True,
+        batch_rows: int = BATCH_ROWS,
         **roles: Any,
     ) -> Any:
         """Make bags from a Parquet file, or a folder of them, that is larger than memory.
 
         All rows are read, in any order, but none is kept: the result is a :class:`BagStream`. The
         options are those of :meth:`from_parquet`; ``progress`` shows a bar, here and whenever the
-        points are read again. With ``missing="impute"``, the medians of features are those of
-        200,000 rows drawn at random, if there are more.
+        points are read again; at most ``batch_rows`` rows are in memory at once. With
+        ``missing="impute"``, the medians of features are those of 200,000 rows drawn at random, if
+        there are more.
 
         Examples
         --------
@@ -413,15 +418,16 @@ class Bags(StackedBags):
         BagStream(1708 bags, 8824 points, 1 feature;
         sizes 1 / 1 / 2 / 5 / 94 (min / 25% / median / 75% / max))
         """
-        found = scan(path, Roles(label=label, **roles), labels=labels, progress=progress)
-        bags = BagStream.of(found, progress=progress)
-        found.report.warn(stacklevel=2)
-        return bags if label is None else (bags, found.labels)
+        reading = scan_bags(
+            path, label=label, labels=labels, progress=progress, batch_rows=batch_rows, **roles
+        )
+        return cls._of(reading)
 
     @classmethod
-    def _from_reading(cls, reading: Reading) -> Any:
+    def _of(cls, reading: Reading) -> Any:
         """Return the bags, and the labels if there are any; warn of what was left out."""
-        bags = cls(**reading.parts())
+        in_memory = "points" in reading.parts
+        bags = cls(**reading.parts) if in_memory else BagStream.of(reading)
         reading.report.warn(stacklevel=3)
         return bags if reading.schema.label is None else (bags, reading.labels)
 
@@ -433,6 +439,13 @@ class BagStream(StreamedBags, Bags):
     ``predict`` of models with landmarks take it, and give what they give for the same bags in
     memory. Memory grows with the number of bags, not of points.
     """
+
+
+def n_axes(values: Any) -> int:
+    """Return the number of dimensions; for lists, as their first elements have it."""
+    if isinstance(values, list | tuple):
+        return 1 + (n_axes(values[0]) if values else 0)
+    return len(getattr(values, "shape", ()))
 
 
 def as_bags(X: Any) -> Bags:
@@ -466,3 +479,108 @@ def as_bags(X: Any) -> Bags:
         if frame
         else "Pass (X, groups) with the bag of each row, or a list with one 2-D array per bag.",
     )
+
+
+def _named_arrays(arrays: Any, ids: Any) -> tuple[list[Any], Shaped[np.ndarray, " n_bags"]]:
+    """Return the arrays of the bags as a list, and their ids: given, their own, or counted.
+
+    Examples
+    --------
+    >>> _named_arrays({"a": [[1.0]]}, None)
+    ([[[1.0]]], array(['a'], dtype='<U1'))
+    """
+    own = list(arrays) if isinstance(arrays, Mapping) else series_index(arrays)
+    if ids is not None:
+        ids = id_array(ids)
+        arrays = in_bag_order(arrays, ids, "arrays", InvalidBagsError)
+    elif own is not None:
+        ids = id_array(own)
+    arrays = list(arrays.values() if isinstance(arrays, Mapping) else arrays)
+    if not arrays:
+        raise no_bags()
+    ids = CountedIds.of(len(arrays)) if ids is None else ids
+    check_offsets(np.arange(len(arrays) + 1), ids)  # as many ids as bags, before they are used
+    check_distinct(ids)
+    return arrays, ids
+
+
+def _one_per_bag(
+    arrays: list[Any], ids: Shaped[np.ndarray, " n_bags"]
+) -> tuple[list[Float[np.ndarray, "_ _"]], Names]:
+    """Return one float array per bag and the feature names, after checking that columns agree."""
+    parts, names = [], None
+    for position, array in enumerate(arrays):
+        bag = f"bag {show(ids[position])}"
+        if isinstance(array, list | tuple | np.ndarray) and n_axes(array) and not len(array):
+            raise empty_bag(position, ids)
+        part, own_names = to_matrix(array, bag)
+        parts.append(part)
+        names = own_names if names is None else names
+        if part.shape[1] != parts[0].shape[1]:
+            raise InvalidBagsError.because(
+                f"{bag} has {part.shape[1]} features but bag {show(ids[0])} has "
+                f"{parts[0].shape[1]}",
+                "the same features in every bag",
+                "Give every bag the same columns.",
+            )
+        if own_names is not None and own_names != names:
+            raise InvalidBagsError.because(
+                f"{bag} has columns {own_names} but the bags before it have {names}",
+                "the same columns in the same order in every bag",
+                f"Reorder or rename them, for example with frame[{list(names or ())}].",
+            )
+    return parts, names
+
+
+def _stack_weights(
+    given: Any, parts: list[Float[np.ndarray, "_ _"]], ids: Shaped[np.ndarray, " n"]
+) -> Float64[np.ndarray, " n_points"]:
+    """Return the weights of all bags, given in their order or by id, end to end and checked."""
+    ordered = in_bag_order(given, ids, "weights", InvalidBagsError)
+    try:
+        weights = list(ordered)
+    except TypeError:  # one number
+        raise InvalidBagsError.because(
+            f"the weights are {show(given)}",
+            "one 1-D array of weights per bag",
+            "Pass a list with one array of weights per bag, or weights=None.",
+        ) from None
+    if len(weights) != len(parts):
+        raise InvalidBagsError.because(
+            f"there are weights for {len(weights)} bags but {len(parts)} bags",
+            "one 1-D array of weights per bag",
+            "Pass a list with one array of weights per bag, or weights=None.",
+        )
+    stacked = []
+    for position, (values, part) in enumerate(zip(weights, parts, strict=True)):
+        array = real_array(values, f"the weights of bag {show(ids[position])}")
+        if array.shape != (len(part),):
+            raise InvalidBagsError.because(
+                f"bag {show(ids[position])} has {len(part)} points but weights of shape "
+                f"{array.shape}",
+                "one weight per point",
+                "Pass as many weights as the bag has points.",
+            )
+        stacked.append(array.astype(np.float64))
+    return np.concatenate([np.zeros(0), *stacked])
+
+
+def _one_row_per_bag(covariates: Any, names: Any, grouping: Grouping, X: Any) -> tuple[Any, Any]:
+    """Reduce covariates given per row of X, if they are, to one row per bag."""
+    n_rows, n_bags = int(grouping.offsets[-1]), len(grouping.ids)
+    if len(covariates) == n_rows != n_bags:
+        same_rows({"X": X, "covariates": covariates})
+    else:
+        covariates = in_bag_order(covariates, grouping.ids, "covariates", InvalidBagsError)
+    if np.ndim(covariates) == 1:
+        covariates = np.asarray(covariates).reshape(-1, 1)
+    array, names = to_matrix(covariates, "the array of covariates", names)
+    names = check_names(names, array.shape[1], "covariate")
+    if len(array) == n_bags or len(array) != n_rows:
+        return array, names
+    labels = range(array.shape[1]) if names is None else names
+    columns = [
+        grouping.constant(column, f"covariate {label!r}")
+        for label, column in zip(labels, array.T, strict=True)
+    ]
+    return np.column_stack(columns), names

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -229,6 +230,14 @@ class Grouping:
         """Put rows in bag order; no copy if they already are."""
         return rows if self.order is None else rows[self.order]
 
+    def unsort(self, rows: Shaped[np.ndarray, " n_rows"]) -> Shaped[np.ndarray, " n_rows"]:
+        """Put rows in bag order back where they were."""
+        if self.order is None:
+            return rows
+        back = np.empty_like(rows)
+        back[self.order] = rows
+        return back
+
     def constant(
         self,
         rows: Shaped[np.ndarray, " n_rows"],
@@ -246,16 +255,27 @@ class Grouping:
                 "Fill it in or drop the bag.",
             )
         first = rows[self.offsets[:-1]]
-        differs = np.flatnonzero(rows != np.repeat(first, np.diff(self.offsets)))
+        self.check_constant(rows, first, np.zeros(len(first), dtype=np.int64), name, error)
+        return first
+
+    def check_constant(
+        self,
+        rows: Shaped[np.ndarray, " n_rows"],
+        expected: Shaped[np.ndarray, " n_bags"],
+        seen: Int64[np.ndarray, " n_bags"],
+        name: str,
+        error: type[BagwiseError],
+    ) -> None:
+        """Raise unless sorted rows are as expected of their bags, of which some rows were seen."""
+        differs = np.flatnonzero(rows != np.repeat(expected, np.diff(self.offsets)))
         if len(differs):
             bag, within = locate(int(differs[0]), self.offsets)
             raise error.because(
-                f"{name} changes within bag {show(self.ids[bag])}: "
-                f"{show(first[bag])} in row 0 but {show(rows[differs[0]])} in row {within}",
+                f"{name} changes within bag {show(self.ids[bag])}: {show(expected[bag])} in row 0 "
+                f"but {show(rows[differs[0]])} in row {seen[bag] + within}",
                 "one value for the whole bag",
                 "Aggregate it to one value per bag first.",
             )
-        return first
 
 
 def group_rows(groups: Any) -> Grouping:
@@ -276,18 +296,24 @@ def group_rows(groups: Any) -> Grouping:
         raise no_bags()
     # Runs of equal ids first: usually there are far fewer runs than rows.
     starts = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
-    run_codes, heads = _first_appearance(groups[starts])
+    run_codes, heads = first_appearance(groups[starts])
     codes = np.repeat(run_codes, np.diff(starts, append=len(groups)))
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(codes))]).astype(np.int64)
+    offsets = sizes_to_offsets(np.bincount(codes))
     sorted_already = len(heads) == len(starts)
     order = None if sorted_already else np.argsort(codes, kind="stable").astype(np.int64)
     return Grouping(ids=plain(groups[starts[heads]]), offsets=offsets, order=order)
 
 
-def _first_appearance(
+def first_appearance(
     values: Shaped[np.ndarray, " n"],
 ) -> tuple[Int64[np.ndarray, " n"], Int64[np.ndarray, " k"]]:
-    """Return the number of each value by first appearance, and where each appears first."""
+    """Return the number of each value by first appearance, and where each appears first.
+
+    Examples
+    --------
+    >>> first_appearance(np.array(["b", "a", "b"]))
+    (array([0, 1, 0]), array([0, 1]))
+    """
     if values.dtype.kind == "O":  # need not be sortable
         numbers: dict[Any, int] = {}
         codes = np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)
@@ -297,6 +323,70 @@ def _first_appearance(
     rank = np.empty(len(first), dtype=np.int64)
     rank[by_appearance] = np.arange(len(first))
     return rank[codes], first[by_appearance].astype(np.int64)
+
+
+def group_columns(columns: tuple[Shaped[np.ndarray, " n_rows"], ...]) -> Grouping:
+    """Group rows by one or several id columns; the ids of several are tuples.
+
+    Examples
+    --------
+    >>> group_columns((np.array([1, 1, 2]), np.array(["a", "b", "a"]))).ids.tolist()
+    [(1, 'a'), (1, 'b'), (2, 'a')]
+    """
+    if len(columns) == 1:
+        return group_rows(columns[0])
+    codes = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        part = group_rows(column)
+        own = part.unsort(np.repeat(np.arange(len(part.ids)), np.diff(part.offsets)))
+        # Numbered anew after every column, so that the products cannot overflow.
+        codes = np.unique(codes * len(part.ids) + own, return_inverse=True)[1].astype(np.int64)
+    grouping = group_rows(codes)
+    return replace(
+        grouping,
+        ids=composite_ids(columns, grouping.sort(np.arange(len(codes)))[grouping.offsets[:-1]]),
+    )
+
+
+def composite_ids(
+    columns: tuple[Shaped[np.ndarray, " n_rows"], ...], rows: Int64[np.ndarray, " n_ids"]
+) -> Shaped[np.ndarray, " n_ids"]:
+    """Return the ids of some rows: tuples of plain Python values if there are several columns.
+
+    Examples
+    --------
+    >>> columns = (np.array([1, 2]), np.array(["2020-01-01", "2020-01-02"], dtype="M8[D]"))
+    >>> composite_ids(columns, np.array([1]))
+    array([(2, datetime.date(2020, 1, 2))], dtype=object)
+    """
+    if len(columns) == 1:
+        return plain(columns[0][rows])
+    # A list of datetime64[ns] would be one of integers.
+    parts = [
+        list(chosen) if chosen.dtype.str.endswith("[ns]") else chosen.tolist()
+        for chosen in (column[rows] for column in columns)
+    ]
+    return id_array(list(zip(*parts, strict=True)))
+
+
+def keys(ids: Shaped[np.ndarray, " n_bags"]) -> list[Hashable]:
+    """Return ids as values that are equal where the ids are, whatever table they come from.
+
+    Examples
+    --------
+    >>> keys(np.array([1, 2])) == keys(np.array([1.0, 2.0]))
+    True
+    >>> keys(np.array(["2020-01-01"], dtype="M8[D]")) == keys(
+    ...     np.array(["2020-01-01"], dtype="M8[us]")
+    ... )
+    True
+    """
+    return ids.astype("M8[ns]").tolist() if ids.dtype.kind == "M" else ids.tolist()
+
+
+def sizes_to_offsets(sizes: Any) -> Int64[np.ndarray, " n_offsets"]:
+    """Return where each bag starts, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def locate(row: int, offsets: Int64[np.ndarray, " n_offsets"]) -> tuple[int, int]:
@@ -322,7 +412,7 @@ def rows_of(
     (array([3, 4, 5, 0, 1]), array([0, 3, 5]))
     """
     sizes = np.diff(offsets)[positions]
-    chosen = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    chosen = sizes_to_offsets(sizes)
     rows = np.repeat(offsets[positions] - chosen[:-1], sizes) + np.arange(chosen[-1])
     return rows, chosen
 

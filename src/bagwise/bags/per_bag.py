@@ -1,4 +1,4 @@
-"""Per bag: values given one per bag, such as labels, put in the order of the bags."""
+"""Per bag: values given one per bag, such as labels, checked and in the order of the bags."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from jaxtyping import Float64, Shaped
 from numpy.typing import ArrayLike
 
 from bagwise.bags.grouping import CountedIds, missing, show
+from bagwise.bags.validation import LARGEST, is_usable, unusable
 from bagwise.exceptions import (
     BagwiseError,
     InvalidBagsError,
@@ -151,6 +152,107 @@ def numbers_per_bag(
             "Convert them with y.astype(float).",
         )
     return array.astype(np.float64)
+
+
+def check_labels(y: Any, bags: Any) -> Float64[np.ndarray, " n_bags"]:
+    """Return labels as float64 (n_bags,): real, finite, one per bag; a column (n_bags, 1) will do.
+
+    They go by id where they have one: see :func:`in_bag_order`.
+
+    Examples
+    --------
+    >>> from bagwise import Bags
+    >>> bags = Bags.from_array(np.zeros((2, 3, 1)), ids=["a", "b"])
+    >>> check_labels([[1], [2]], bags)
+    array([1., 2.])
+    >>> check_labels([1.0, np.nan], bags)
+    Traceback (most recent call last):
+    ...
+    bagwise.exceptions.InvalidLabelsError: the label of bag 'b' (position 1) is nan; expected a
+    finite number. Drop the bags without a label: keep = np.isfinite(y); bags[keep], y[keep].
+    """
+    labels = _one_per_bag(numbers_per_bag(y, bags.ids), bags)
+    bad = np.flatnonzero(~is_usable(labels))
+    if len(bad):
+        place = f"the label of bag {show(bags.ids[bad[0]])} (position {bad[0]})"
+        remedy = "Drop the bags without a label: keep = np.isfinite(y); bags[keep], y[keep]."
+        raise unusable(InvalidLabelsError, place, labels[bad[0]], remedy)
+    if 0 < np.ptp(labels) < 1.0 / LARGEST:
+        raise InvalidLabelsError.because(
+            f"the labels differ, but by {np.ptp(labels):g} at most",
+            f"differences of {1.0 / LARGEST:g} or more, whose squares are not 0",
+            "Give the labels in a smaller unit.",
+        )
+    return labels
+
+
+def check_classes(y: Any, bags: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the classes, sorted, and the place of that of each bag among them (n_bags,).
+
+    Examples
+    --------
+    >>> from bagwise import Bags
+    >>> bags = Bags.from_array(np.zeros((3, 2, 1)))
+    >>> check_classes(["no", "yes", "no"], bags)
+    (array(['no', 'yes'], dtype='<U3'), array([0, 1, 0]))
+    """
+    labels = _one_per_bag(array_per_bag(y, bags.ids), bags)
+    if labels.dtype.kind == "c" or labels.dtype.names is not None:
+        raise InvalidLabelsError.because(
+            f"the labels have dtype {labels.dtype}",
+            "two classes or more",
+            "Give numbers, strings or booleans.",
+        )
+    bad = np.flatnonzero(missing(labels))
+    if len(bad):
+        raise InvalidLabelsError.because(
+            f"the label of bag {show(bags.ids[bad[0]])} (position {bad[0]}) is {labels[bad[0]]}",
+            "a class",
+            "Drop the bags without a label.",
+        )
+    try:
+        classes, which = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in labels.tolist()})
+        raise InvalidLabelsError.because(
+            f"the labels are of types {', '.join(kinds)}",
+            "labels of one type",
+            "Convert them to strings.",
+        ) from error
+    if len(classes) == 1:
+        raise InvalidLabelsError.because(
+            f"all {bags.n_bags} bags have the label {show(classes[0])}",
+            "two classes or more",
+            "There is nothing to learn; give bags of the other classes too.",
+        )
+    if len(classes) > 2 and labels.dtype.kind == "f" and (classes != np.floor(classes)).any():
+        shown = ", ".join(repr(label) for label in classes[:4].tolist())
+        dots = ", …" if len(classes) > 4 else ""
+        raise InvalidLabelsError.because(
+            f"the labels are {len(classes)} numbers, not all of them whole: {shown}{dots}",
+            "classes",
+            "If the labels are amounts, use a regressor; else convert them to strings.",
+        )
+    return classes, which.astype(np.int64)
+
+
+def _one_per_bag(labels: np.ndarray, bags: Any) -> np.ndarray:
+    labels = labels.ravel() if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if labels.ndim != 1:
+        raise InvalidLabelsError.because(
+            f"the labels have shape {labels.shape}",
+            f"({bags.n_bags},), one label per bag",
+            "Pass a 1-D array; fit one model for each column if there are several.",
+        )
+    if len(labels) != bags.n_bags:
+        raise InvalidLabelsError.because(
+            f"there are {len(labels)} labels for {bags.n_bags} bags",
+            "one label per bag",
+            "Labels belong to bags, not to points: keep one for each bag."
+            if len(labels) == bags.n_points
+            else "Check that labels and bags come from the same rows.",
+        )
+    return labels
 
 
 def rows_by_key(key: Any, ids: Ids) -> Any:

@@ -10,9 +10,15 @@ import numpy as np
 from jaxtyping import Float, Float64, Int64, Shaped
 
 from bagwise._utils.notebook import bars, line, listed, panel
-from bagwise.bags.grouping import CountedIds, bag_positions, id_array, no_bags, rows_of
+from bagwise.bags.grouping import (
+    CountedIds,
+    bag_positions,
+    id_array,
+    no_bags,
+    rows_of,
+    sizes_to_offsets,
+)
 from bagwise.bags.per_bag import array_per_bag, in_bag_order, positions_by_id, rows_by_key
-from bagwise.bags.tables.frames import to_matrix
 from bagwise.bags.validation import (
     Names,
     check_covariates,
@@ -21,10 +27,15 @@ from bagwise.bags.validation import (
     check_points,
     check_weights,
     matrix,
+    to_matrix,
 )
 from bagwise.exceptions import InvalidBagsError
 
 LOG_SIZE = "log_size"
+
+# Differences from the mean of a bag that are smaller, as a share of the column, are rounding.
+ROUNDING = 1e-12
+
 QUARTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 N_BARS = 16  # edges of the bars that show the sizes in a notebook
 
@@ -205,8 +216,10 @@ class StackedBags:
             return self.points[self.offsets[bag] : self.offsets[bag + 1]]
         if isinstance(key, slice) and key.step in (None, 1):
             start, stop, _ = key.indices(self.n_bags)
-            return self._between(start, max(start, stop))
-        return self._take(bag_positions(key, self.n_bags))
+            offsets = self.offsets[start : max(start, stop) + 1]
+            return self._take(key, slice(offsets[0], offsets[-1]), offsets - offsets[0])
+        bags = bag_positions(key, self.n_bags)
+        return self._take(bags, *rows_of(bags, self.offsets))
 
     def bag(self, bag_id: Any) -> Float[np.ndarray, "size n_features"]:
         """Return the points of the bag with this id, of any type.
@@ -231,27 +244,14 @@ class StackedBags:
             "PointwiseTransformer(StandardScaler()); all points are bags.points.",
         )
 
-    def _between(self, start: int, stop: int) -> Self:
-        """Bags start to stop, as views."""
-        offsets = self.offsets[start : stop + 1]
-        rows = slice(offsets[0], offsets[-1])
-        return self._like(
-            points=self.points[rows],
-            offsets=offsets - offsets[0],
-            ids=self.ids[start:stop],
-            weights=None if self.weights is None else self.weights[rows],
-            covariates=None if self.covariates is None else self.covariates[start:stop],
-        )
-
-    def _take(self, positions: Int64[np.ndarray, " n_chosen"]) -> Self:
-        """Bags at these positions, copied."""
-        rows, offsets = rows_of(positions, self.offsets)
+    def _take(self, bags: Any, rows: Any, offsets: Int64[np.ndarray, " n_offsets"]) -> Self:
+        """Bags at some positions, which have these rows: views if both are slices, else copies."""
         return self._like(
             points=self.points[rows],
             offsets=offsets,
-            ids=self.ids[positions],
+            ids=self.ids[bags],
             weights=None if self.weights is None else self.weights[rows],
-            covariates=None if self.covariates is None else self.covariates[positions],
+            covariates=None if self.covariates is None else self.covariates[bags],
         )
 
     def _like(self, **changes: Any) -> Self:
@@ -318,6 +318,23 @@ class StackedBags:
         names = self.covariate_names or tuple(f"covariate_{j}" for j in range(self.n_covariates))
         return self.with_covariates(np.hstack([self.covariates, log_size]), (*names, LOG_SIZE))
 
+    def centred(self) -> Self:
+        """Return the same bags with each point less the mean of its bag: what is left is the shape.
+
+        Examples
+        --------
+        >>> from bagwise.bags.bags import Bags
+        >>> Bags.from_list([[[0.0], [2.0]], [[5.0]]]).centred().points.ravel()
+        array([-1.,  1.,  0.])
+        """
+        points, sizes = np.asarray(self.points, dtype=np.float64), np.diff(self.offsets)
+        for _ in range(2):  # the second time takes what rounding left of the mean
+            middle = np.add.reduceat(points * self.shares[:, None], self.offsets[:-1])
+            points = points - np.repeat(middle, sizes, axis=0)
+        # what is left of points that are all equal is no shape, but how the mean was rounded
+        points[np.abs(points) <= ROUNDING * np.abs(self.points).max(axis=0)] = 0.0
+        return self.with_points(points, self.feature_names)
+
     def without_covariates(self) -> Self:
         """Return the same bags without covariates."""
         return self._like(covariates=None, covariate_names=None)
@@ -332,10 +349,8 @@ class StackedBags:
         >>> bags.with_points(10 * bags.points)[1]
         array([[20.], [30.]])
         """
-        array, names = to_matrix(points, "the array of points")
-        names = check_names(
-            names if feature_names is None else feature_names, array.shape[1], "feature"
-        )
+        array, names = to_matrix(points, "the array of points", feature_names)
+        names = check_names(names, array.shape[1], "feature")
         array = check_points(array, self.offsets, self.ids, names)
         return self._like(points=array, feature_names=names)
 
@@ -425,16 +440,10 @@ def named_covariates(
         return None, None
     covariates = in_bag_order(covariates, ids, "covariates", InvalidBagsError)
     if np.ndim(covariates) == 2:
-        covariates, own_names = to_matrix(covariates, "the array of covariates")
-        names = own_names if names is None else names
+        covariates, names = to_matrix(covariates, "the array of covariates", names)
     columns = covariates.shape[1] if np.ndim(covariates) == 2 else 1
     names = check_names(names, columns, "covariate")
     return check_covariates(covariates, ids, names), names
-
-
-def sizes_to_offsets(sizes: Any) -> Int64[np.ndarray, " n_offsets"]:
-    """Return where each bag starts, and where the last one ends."""
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def _all_ids(parts: Sequence[StackedBags]) -> Shaped[np.ndarray, " n_bags"]:
@@ -445,20 +454,13 @@ def _all_ids(parts: Sequence[StackedBags]) -> Shaped[np.ndarray, " n_bags"]:
 
 def _check_same_columns(first: StackedBags, other: StackedBags, position: int) -> None:
     """Raise unless two Bags that are to be put together have the same features and covariates."""
-    for what, mine, theirs in (
-        ("features", _columns(first, "feature"), _columns(other, "feature")),
-        ("covariates", _columns(first, "covariate"), _columns(other, "covariate")),
-    ):
+    for what in ("feature", "covariate"):
+        mine, theirs = (  # the names, or how many if there are none
+            getattr(bags, f"{what}_names") or getattr(bags, f"n_{what}s") for bags in (first, other)
+        )
         if mine != theirs:
             raise InvalidBagsError.because(
-                f"the Bags at position {position} have {what} {theirs} but the first have {mine}",
-                f"the same {what} in the same order",
-                f"Give all the same {what}, with the same names, before putting them together.",
+                f"the Bags at position {position} have {what}s {theirs} but the first have {mine}",
+                f"the same {what}s in the same order",
+                f"Give all the same {what}s, with the same names, before putting them together.",
             )
-
-
-def _columns(bags: StackedBags, what: str) -> tuple[str, ...] | int:
-    """Return the names of the features or covariates, or their number if they have no names."""
-    names: Names = getattr(bags, f"{what}_names")
-    count: int = getattr(bags, f"n_{what}s")
-    return count if names is None else names

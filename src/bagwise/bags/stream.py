@@ -8,13 +8,10 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from jaxtyping import Float, Float64, Int64
 
-from bagwise._utils.progress import Progress
-from bagwise.bags.stacked import Batch, StackedBags, sizes_to_offsets
-from bagwise.bags.tables.frames import group_columns
-from bagwise.bags.tables.joining import keys
-from bagwise.bags.tables.parquet_rows import ParquetRows
+from bagwise.bags.grouping import group_columns, keys
+from bagwise.bags.stacked import Batch, StackedBags
+from bagwise.bags.tables.reader import Passes, Reading
 from bagwise.bags.tables.rows import Rows
-from bagwise.bags.tables.scanning import Scan, ahead
 from bagwise.exceptions import InvalidBagsError
 
 
@@ -33,24 +30,20 @@ class StreamedBags(StackedBags):
         self.refuse("a stream is made from a file")
 
     @classmethod
-    def of(cls, scan: Scan, *, progress: bool = True) -> Self:
-        """Make bags of what the first pass over a file has found."""
-        census, bags = scan.census, object.__new__(cls)
-        totals, effective = census.weight_sums()
+    def of(cls, reading: Reading) -> Self:
+        """Make bags of what was found in passes over a file."""
+        census, bags = reading.census, object.__new__(cls)
+        spread, (totals, effective) = census.spread, census.weight_sums()
+        assert spread is not None
         bags.__dict__.update(
-            offsets=sizes_to_offsets(census.sizes),
-            ids=scan.ids,
-            covariates=scan.covariates,
-            feature_names=scan.schema.feature_names,
-            covariate_names=scan.schema.covariate_names or None,
-            feature_mean=census.center,
-            feature_std=np.sqrt(census.squares / census.n_points),
-            feature_range=(census.least, census.largest),
+            **reading.parts,
+            feature_mean=spread.center,
+            feature_std=np.sqrt(spread.squares / census.n_points),
+            feature_range=tuple(census.extremes.ends),
             _effective_sizes=effective,
             _totals=totals,
-            _codes=census.codes,
-            _source=scan.source,
-            _progress=progress,
+            _codes=census.bags.codes,
+            _passes=reading.passes,
             **({} if census.weighted else {"weights": None}),
         )
         return bags
@@ -103,23 +96,18 @@ class StreamedBags(StackedBags):
     def batches(self, title: str = "reading points") -> Iterator[Batch]:
         """Read all points once more, in batches of rows sorted by bag, with a progress bar."""
         seen = np.zeros(self.n_bags, dtype=np.int64)
-        source: ParquetRows = self._source
-        with Progress(title, source.n_rows, self._progress) as bar:
-            for batch, n_read in ahead(self._read(seen)):
-                if batch is not None:
-                    yield batch
-                bar.advance(n_read)
+        passes: Passes = self._passes
+        found = passes.rows(lambda rows: self._batch(rows, seen), title, points_only=True)
+        for batch in found:
+            if batch is not None:
+                yield batch
         if not np.array_equal(seen, self.sizes):
             raise _changed()
 
-    def _read(self, seen: Int64[np.ndarray, " n_bags"]) -> Iterator[tuple[Batch | None, int]]:
-        """Read batches, None if no row of one is used, and how many rows were read for each."""
-        for rows, n_read in self._source.rows(points_only=True):
-            used = rows.kept()
-            yield self._batch(used, seen) if len(used.points) else None, n_read
-
-    def _batch(self, rows: Rows, seen: Int64[np.ndarray, " n_bags"]) -> Batch:
-        """Sort rows by bag, and count them."""
+    def _batch(self, rows: Rows, seen: Int64[np.ndarray, " n_bags"]) -> Batch | None:
+        """Sort rows by bag, and count them; None if there are none."""
+        if not len(rows.points):
+            return None
         grouping = group_columns(rows.ids)
         sizes = np.diff(grouping.offsets)
         try:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64, Shaped
+from narwhals.dependencies import is_into_dataframe
 
 from bagwise.bags.grouping import locate, no_bags, show
 from bagwise.exceptions import BagwiseError, InvalidBagsError
@@ -19,6 +20,8 @@ CHUNK_NUMBERS = 2**20
 LARGEST = np.float64(1e150)  # of that type, as float32 would make it infinite
 
 Names = tuple[str, ...] | None
+
+is_frame = is_into_dataframe
 
 
 def is_positive(value: Any) -> bool:
@@ -160,6 +163,27 @@ def matrix(values: Any, what: str) -> Float[np.ndarray, "rows columns"]:
     return array
 
 
+def to_matrix(
+    rows: Any, what: str, names: Any = None
+) -> tuple[Float[np.ndarray, "rows columns"], Any]:
+    """Return a 2-D float array and its column names, from a data frame or anything array-like.
+
+    Names that are given go before those of a frame.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> to_matrix(pa.table({"x": [1, 2]}), "bag 0")
+    (array([[1.], [2.]]), ('x',))
+    """
+    if not is_frame(rows):
+        return matrix(rows, what), names
+    from bagwise.bags.tables.frames import frame_matrix
+
+    array, own_names = frame_matrix(rows)
+    return matrix(array, what), own_names if names is None else names
+
+
 def check_points(
     points: Any,
     offsets: Int64[np.ndarray, " n_offsets"],
@@ -184,8 +208,12 @@ def check_points(
     return points
 
 
-def first_unusable(array: Float[np.ndarray, "rows columns"]) -> tuple[int, int] | None:
+def first_unusable(
+    array: Float[np.ndarray, "rows columns"], chunk: int = CHUNK_NUMBERS
+) -> tuple[int, int] | None:
     """Return the (row, column) of the first number that is not usable, or None.
+
+    So many numbers (``chunk``) are looked at together.
 
     Examples
     --------
@@ -194,13 +222,13 @@ def first_unusable(array: Float[np.ndarray, "rows columns"]) -> tuple[int, int] 
     >>> first_unusable(np.zeros((3, 0))) is None
     True
     """
-    step = max(1, CHUNK_NUMBERS // max(1, array.shape[1]))
+    step = max(1, chunk // max(1, array.shape[1]))
     for start in range(0, len(array), step):
-        chunk = array[start : start + step]
-        low, high = float(chunk.min(initial=0.0)), float(chunk.max(initial=0.0))
+        part = array[start : start + step]
+        low, high = float(part.min(initial=0.0)), float(part.max(initial=0.0))
         if -LARGEST <= low and high <= LARGEST:  # neither, if one is NaN
             continue
-        row, column = np.argwhere(~is_usable(chunk))[0]
+        row, column = np.argwhere(~is_usable(part))[0]
         return start + int(row), int(column)
     return None
 
@@ -246,23 +274,37 @@ def check_weights(
             f"({offsets[-1]},), one weight per point",
             "Give every point of every bag a weight, or pass weights=None.",
         )
-    bad = ~(is_usable(weights) & (weights >= 0))
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        bag, within = locate(row, offsets)
-        raise InvalidBagsError.because(
-            f"bag {show(ids[bag])}, row {within} has weight {weights[row]}",
-            f"a finite weight of at least 0 and at most {LARGEST:g}",
-            "Drop the point or give it another weight: only ratios within a bag matter.",
-        )
+    bad = np.flatnonzero(~is_weight(weights))
+    if len(bad):
+        bag, within = locate(int(bad[0]), offsets)
+        raise bad_weight(ids[bag], within, weights[bad[0]])
     empty = np.flatnonzero(np.add.reduceat(weights, offsets[:-1]) == 0)
     if len(empty):
-        raise InvalidBagsError.because(
-            f"all weights of bag {show(ids[empty[0]])} are 0",
-            "a positive sum of weights in every bag",
-            "Drop the bag, or give at least one of its points a positive weight.",
-        )
+        raise no_weight(ids[empty[0]])
     return np.ascontiguousarray(weights)
+
+
+def is_weight(weights: Float64[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+    """Whether numbers can be weights of points."""
+    return is_usable(weights) & (weights >= 0)
+
+
+def bad_weight(bag: Any, row: int, weight: float) -> InvalidBagsError:
+    """Return the error for a point whose weight is none."""
+    return InvalidBagsError.because(
+        f"bag {show(bag)}, row {row} has weight {weight}",
+        f"a finite weight of at least 0 and at most {LARGEST:g}",
+        "Drop the point or give it another weight: only ratios within a bag matter.",
+    )
+
+
+def no_weight(bag: Any) -> InvalidBagsError:
+    """Return the error for a bag whose points all have weight 0."""
+    return InvalidBagsError.because(
+        f"all weights of bag {show(bag)} are 0",
+        "a positive sum of weights in every bag",
+        "Drop the bag, or give at least one of its points a positive weight.",
+    )
 
 
 def check_covariates(
@@ -323,3 +365,54 @@ def check_names(names: Any, count: int, what: str) -> Names:
 def column_label(column: int, names: Names, what: str = "column") -> str:
     """Name a column in a message: by its name if it has one, else by its number."""
     return f"{what} {column if names is None else repr(names[column])}"
+
+
+def check_columns(what: str, fitted: Names, fitted_n: int, bags: Any) -> None:
+    """Raise unless bags have the features, or covariates, of the fit: same names, same order.
+
+    Names are compared only if both sides have them; they say more, so they come first.
+
+    Parameters
+    ----------
+    what : {"feature", "covariate"}
+    fitted, fitted_n : names of the fit, and how many there were
+    bags : Bags
+
+    Examples
+    --------
+    >>> from bagwise import Bags
+    >>> bags = Bags.from_array(np.zeros((2, 3, 2)), feature_names=["b", "a"])
+    >>> check_columns("feature", ("a", "b"), 2, bags)
+    Traceback (most recent call last):
+    ...
+    bagwise.exceptions.InvalidBagsError: the feature columns are in another order than in fit:
+    ('b', 'a'); expected ('a', 'b'). Reorder the columns: df[['a', 'b']].
+    >>> check_columns("covariate", ("age",), 1, bags)
+    Traceback (most recent call last):
+    ...
+    bagwise.exceptions.InvalidBagsError: these bags have 0 covariates; expected 1, as in fit: 'age'.
+    Give the bags the covariates that the model was fitted with.
+    """
+    names, n = getattr(bags, f"{what}_names"), getattr(bags, f"n_{what}s")
+    if fitted is not None and names is not None and names != fitted:
+        known, there = set(fitted), set(names)
+        lacking = [name for name in fitted if name not in there]
+        extra = [name for name in names if name not in known]
+        if lacking or extra:
+            raise InvalidBagsError.because(
+                f"the {what} names differ from those in fit: missing {lacking}, unexpected {extra}",
+                f"{fitted}",
+                f"Select the same columns as in fit: df[{list(fitted)}].",
+            )
+        raise InvalidBagsError.because(
+            f"the {what} columns are in another order than in fit: {names}",
+            f"{fitted}",
+            f"Reorder the columns: df[{list(fitted)}].",
+        )
+    if n != fitted_n:
+        listing = "" if fitted is None else ": " + ", ".join(map(repr, fitted))
+        raise InvalidBagsError.because(
+            f"these bags have {n} {what}s",
+            f"{fitted_n}, as in fit{listing}",
+            f"Give the bags the {what}s that the model was fitted with.",
+        )

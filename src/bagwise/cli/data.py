@@ -172,7 +172,7 @@ def open_model(path: Path, bag: list[str] | None = None, label: str | None = Non
 def _read(
     points: Path, plan: Roles | Schema, labels: Path | None, stream: bool | None
 ) -> TableData:
-    from bagwise.bags.table_bags import read_bags, scan_bags
+    from bagwise.bags.tables.reader import read_bags, scan_bags
     from bagwise.bags.tables.schema import Schema
 
     how = {"schema": plan} if isinstance(plan, Schema) else _given(plan)

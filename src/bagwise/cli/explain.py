@@ -26,6 +26,15 @@ def explain(
         str,
         typer.Option("--id", help="Which bag; an id of several columns with commas between."),
     ],
+    of: Annotated[
+        str | None,
+        typer.Option(
+            "--class",
+            help="Class whose latent value is explained; default: of two the second, of more the "
+            "predicted one.",
+            show_default=False,
+        ),
+    ] = None,
     labels: options.Labels = None,
     bag: options.ModelBag = None,
     sep: options.Sep = None,
@@ -64,7 +73,8 @@ def explain(
     data = read_like(saved, points, labels=labels, stream=False, labelled=False, written=written)
     position = find_bag(data.bags.ids, wanted)
     one = data.bags[position : position + 1]
-    explanation = saved.model.explain(one)
+    chosen = {} if of is None else {"of": _class_of(saved.model, of)}
+    explanation = saved.model.explain(one, **chosen)
     if table is not None:
         write_explanation(explanation, table, form, safe=safe_csv)
     if drawing is not None:
@@ -78,6 +88,19 @@ def explain(
     for output in outputs:
         if not output.is_stdout:
             told(f"written: {output.path}")
+
+
+def _class_of(model: Any, wanted: str) -> Any:
+    """Return the class that is written like this."""
+    known = getattr(model, "classes_", np.empty(0)).tolist()
+    found = [label for label in known if str(label) == wanted]
+    if not found:
+        raise BagwiseError.because(
+            f"--class is {wanted!r}",
+            f"one of {', '.join(map(str, known))}" if known else "none, as labels are numbers",
+            "Check --class." if known else "Leave --class out.",
+        )
+    return found[0]
 
 
 def find_bag(ids: np.ndarray, wanted: str) -> int:

@@ -26,7 +26,7 @@ class ModelName(StrEnum):
     KERNEL_RIDGE = "kernel-ridge"
 
 
-# The estimator of each name: for labels that are numbers, and for two classes.
+# The estimator of each name: for labels that are numbers, and for classes.
 REGRESSORS = {
     ModelName.GP: ("DistributionGPRegressor", {}),
     ModelName.SHRINKAGE: ("ShrinkageRegressor", {}),
@@ -65,7 +65,7 @@ def estimator(name: ModelName, *, classes: bool, settings: Sequence[str], seed: 
     table = CLASSIFIERS if classes else REGRESSORS
     if name not in table:
         raise BagwiseError.because(
-            f"there is no model {name.value!r} for two classes",
+            f"there is no model {name.value!r} for classes",
             f"one of {', '.join(known.value for known in table)}",
             "Choose another --model; or, if the labels are numbers, add --task numbers.",
         )

@@ -149,7 +149,7 @@ NaValues = Annotated[
 TaskOption = Annotated[
     Task,
     typer.Option(
-        help="Labels are numbers or two classes; auto: two classes if there are two labels."
+        help="Labels are numbers or classes; auto: classes if they are no numbers, or two of them."
     ),
 ]
 Stream = Annotated[

@@ -1,4 +1,4 @@
-"""Data sets: the paper's simulation and faces, polls, molecules, and the paper's own numbers."""
+"""Data sets: the paper's simulation, faces and numbers; polls, molecules, counties, schools."""
 
 from bagwise.datasets.faces import Faces, FacesExperiment
 from bagwise.datasets.faces_cnn import ImageMixture, cnn_baseline
@@ -18,6 +18,7 @@ from bagwise.datasets.gamma_posterior import (
     gamma_baselines,
 )
 from bagwise.datasets.imdb_wiki import load_imdb_wiki
+from bagwise.datasets.multilevel import Radon, Schools, load_radon, load_schools
 from bagwise.datasets.musk import Musk, load_musk
 from bagwise.datasets.paper import PaperResult, load_paper_results
 from bagwise.datasets.polls import Polls, load_polls
@@ -33,6 +34,8 @@ __all__ = [
     "Musk",
     "PaperResult",
     "Polls",
+    "Radon",
+    "Schools",
     "bayes_optimal",
     "cnn_baseline",
     "gamma_baselines",
@@ -42,6 +45,8 @@ __all__ = [
     "load_musk",
     "load_paper_results",
     "load_polls",
+    "load_radon",
+    "load_schools",
     "make_gamma",
     "noisy_log_density",
     "simulate_faces",

@@ -9,7 +9,6 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bagwise.bags.bags import Bags
-from bagwise.bags.tables.frames import bag_labels
 
 BAG = "race"
 LABEL = "actual_margin"
@@ -73,10 +72,11 @@ def load_polls() -> Polls:
     bags, labels = Bags.from_frame(
         table, bag=BAG, features=FEATURES, covariates=COVARIATES, label=LABEL
     )
+    _, years = Bags.from_frame(table, bag=BAG, features=FEATURES, label=YEAR)
     margins = bags.points[:, FEATURES.index("poll_margin")]
     return Polls(
         bags=bags,
         labels=labels,
-        years=bag_labels(table, BAG, YEAR),
+        years=years,
         average=np.add.reduceat(margins, bags.offsets[:-1]) / bags.sizes,
     )

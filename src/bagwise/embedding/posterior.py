@@ -39,7 +39,7 @@ LOG_RANGE = 20.0
 LEAST_SCALE = 1e-3
 
 # Groups of bags of about one size, where each size for itself would take too long.
-MAX_GROUPS = 12
+MAX_GROUPS = 8
 
 
 def slack(seen: Any, spectrum: Any) -> Any:

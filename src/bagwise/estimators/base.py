@@ -16,9 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._utils.progress import Progress, wanted
 from bagwise._utils.threads import one_thread
 from bagwise.bags.bags import Bags, as_bags
-from bagwise.bags.checks import check_labels
 from bagwise.bags.grouping import show
-from bagwise.bags.per_bag import numbers_per_bag
+from bagwise.bags.per_bag import check_labels, numbers_per_bag
 from bagwise.embedding.sums import BagStats, summarise, summarise_each
 from bagwise.estimators.columns import TakesBags
 from bagwise.estimators.embeddings import BagEmbedding, as_embedding, need_covariance
@@ -27,6 +26,7 @@ from bagwise.estimators.learnt import ShowsLearnt
 from bagwise.exceptions import BagwiseError, BagwiseWarning
 from bagwise.features.maps import Features, LandmarkFeatures
 from bagwise.heads.base import Head
+from bagwise.heads.classes import AnyHead
 from bagwise.heads.task import Task
 from bagwise.likelihoods.base import Likelihood
 from bagwise.likelihoods.gaussian import Gaussian
@@ -75,7 +75,7 @@ class BagEstimator(ShowsLearnt, TakesBags):
         task = self.make_task(bags, y, sample_weight)
         self._check_embedding()
         self._check_parameters()
-        best: tuple[Pooled, Head] | None = None
+        best: tuple[Pooled, AnyHead] | None = None
         with Progress("fitting", self.embedding.n_candidates, wanted()) as bar:
             for pooled in self.pooled(bags):
                 head = self._fit_head_alone(pooled, task)
@@ -109,7 +109,7 @@ class BagEstimator(ShowsLearnt, TakesBags):
     def _check_parameters(self) -> None:
         """Refuse parameters that would otherwise be looked at only after much work."""
 
-    def _fit_head_alone(self, pooled: Pooled, task: Task) -> Head:
+    def _fit_head_alone(self, pooled: Pooled, task: Task) -> AnyHead:
         """Fit the head with one thread.
 
         Its many small products gain nothing from more, and NumPy's and SciPy's pools of threads
@@ -121,14 +121,14 @@ class BagEstimator(ShowsLearnt, TakesBags):
             return self._fit_head(pooled, task)
 
     @abstractmethod
-    def _fit_head(self, pooled: Pooled, task: Task) -> Head:
+    def _fit_head(self, pooled: Pooled, task: Task) -> AnyHead:
         """Fit the head."""
 
-    def _finish_head(self, pooled: Pooled, head: Head, task: Task) -> Head:
+    def _finish_head(self, pooled: Pooled, head: AnyHead, task: Task) -> AnyHead:
         """Do to the best head what would take too long to do to every candidate."""
         return head
 
-    def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: Head) -> Self:
+    def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
         """Store what was learnt, under names that end in an underscore."""
         self._keep_columns(bags)
         self.features_, self.head_ = pooled.features, head
@@ -168,27 +168,36 @@ class BagEstimator(ShowsLearnt, TakesBags):
         """
         check_is_fitted(self)
         bags = self._check_bags(one_bag(X, bag))
-        function, directions, level, gamma = self._respond(bags)
-        effects, unit = self.effects_.mixing @ gamma, self.label_scale_
-        rest = np.zeros(0) if bags.covariates is None else bags.covariates[0] - self.effects_.center
-        prediction, classes = self.predict_dist(bags), getattr(self, "classes_", None)
+        prediction = self.predict_dist(bags)
         said = getattr(prediction, "latent", prediction)  # before the link, or the range
+        mean = float(getattr(said, "location", said.mean)[0])
+        target = getattr(prediction, "target", "label")
+        return self._explained(bags, self.head_, mean, target, self.label_scale_)
+
+    def _explained(
+        self, bags: Bags, head: Any, prediction: float, target: str, unit: float
+    ) -> Explanation:
+        """Return what is behind the prediction of a head, whose labels have a unit."""
+        function, directions, level, gamma = self._respond(bags, head, unit)
+        effects = self.effects_.mixing @ gamma
+        rest = np.zeros(0) if bags.covariates is None else bags.covariates[0] - self.effects_.center
         return Explanation(
             bags,
             function,
             directions,
-            prediction=float(getattr(said, "location", said.mean)[0]),
+            prediction=prediction,
             baseline=float(self.label_center_ + unit * (level + effects[0])),
             covariates=unit * effects[1:] * rest / self.effects_.scale,
-            target="label" if classes is None else f"latent value for class {show(classes[1])}",
+            target=target,
         )
 
-    def _respond(self, bags: Bags) -> tuple[Witness, Directions, float, Float64[np.ndarray, " r"]]:
+    def _respond(
+        self, bags: Bags, head: Any, unit: float
+    ) -> tuple[Witness, Directions, float, Float64[np.ndarray, " r"]]:
         """Return the witness function of one bag, its directions, and level and γ of its mean."""
         stats = summarise(bags, self.features_, covariance=False)
         design = self.effects_.design(bags.covariates, bags.n_bags)
-        response = self.head_.response(self.head_.embed(stats), design)
-        unit = self.label_scale_
+        response = head.response(head.embed(stats), design)
         slope = unit * response.slope
         directions = Directions.of(self.features_, slope * (stats.mean[0] - response.center))
         function = Witness(self.features_, slope, float(slope @ response.center))
@@ -196,12 +205,17 @@ class BagEstimator(ShowsLearnt, TakesBags):
 
     def predict_stats(self, stats: BagStats, bags: Bags) -> Any:
         """Predict bags whose statistics are there already."""
+        query = self._query(self.head_, stats, bags)
+        likelihood = self._likelihood_of(bags)
+        return likelihood.predict(query, sizes=stats.sizes, ids=bags.ids)
+
+    def _query(self, head: Head, stats: BagStats, bags: Bags) -> Query:
         design = self.effects_.design(bags.covariates, bags.n_bags)
-        query = Query(
-            self.head_, self.head_.embed(stats), design, self.label_center_, self.label_scale_
-        )
-        classes = getattr(self, "classes_", None)
-        return self.likelihood.predict(query, sizes=stats.sizes, ids=bags.ids, classes=classes)
+        return Query(head, head.embed(stats), design, self.label_center_, self.label_scale_)
+
+    def _likelihood_of(self, bags: Bags) -> Any:
+        """Return the likelihood of the labels of some bags."""
+        return self.likelihood
 
 
 class BagRegressor(RegressorMixin, BagEstimator):
@@ -229,7 +243,8 @@ class BagRegressor(RegressorMixin, BagEstimator):
 
     def _checked(self, prediction: Prediction) -> Prediction:
         """Say so if predictions lie where no label of the training bags lay."""
-        away = np.abs(prediction.mean - self.label_center_) / self.label_scale_
+        said = getattr(prediction, "latent", prediction)  # on the scale of what was fitted
+        away = np.abs(said.mean - self.label_center_) / self.label_scale_
         far = np.flatnonzero(away > FAR)
         if len(far):
             assert prediction.ids is not None

@@ -1,4 +1,4 @@
-"""The classifiers of two classes: the regressors' models with a link to a probability.
+"""The classifiers: the regressors' models with a link to a probability.
 
                                 weights: point estimate         weights: posterior
 embedding: point                                                BayesianLogisticClassifier
@@ -6,8 +6,8 @@ embedding: posterior            ShrinkageClassifier             BDRClassifier
 
 Beside them is DistributionGPClassifier in gp.py, which is not linear in the embedding.
 
-More than two classes are an error, which names scikit-learn's OneVsRestClassifier: it works with
-bags, and it lets each class have its own weights and scales, as a model of ours would have to.
+Of more than two classes each has a head of its own, which tells it from the rest; they share the
+features. What is normalised to one is the probability of each, averaged over its draws.
 """
 
 from __future__ import annotations
@@ -17,16 +17,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from jaxtyping import Float64
 from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags.bags import Bags, as_bags
+from bagwise.bags.grouping import show
 from bagwise.bags.per_bag import array_per_bag, numbers_per_bag
 from bagwise.embedding.model import point_model
 from bagwise.embedding.prior import FixedPrior
+from bagwise.embedding.sums import BagStats
 from bagwise.estimators.base import BagEstimator, Pooled
 from bagwise.estimators.embeddings import COVARIANCE_FLOOR, BagEmbedding, KernelEmbedding
+from bagwise.estimators.explanation import Explanation, one_bag
 from bagwise.estimators.posterior_model import PosteriorModel
 from bagwise.estimators.shrinkage_model import ShrinkageModel
-from bagwise.heads.base import Head
+from bagwise.heads.classes import AnyHead, for_each_class, heads_of
 from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.heads.task import Task
 from bagwise.inference.priors import Priors
@@ -34,10 +38,11 @@ from bagwise.inference.settings import NUTS
 from bagwise.likelihoods.base import ClassLikelihood
 from bagwise.likelihoods.logistic import Logistic
 from bagwise.likelihoods.probit import Probit
+from bagwise.predictions.classes import place_of
 
 
 class BagClassifier(ClassifierMixin, BagEstimator):
-    """A scikit-learn classifier of two classes whose samples are bags."""
+    """A scikit-learn classifier whose samples are bags."""
 
     tuning_metric: ClassVar[str] = "log_loss"
     likelihood: ClassVar[ClassLikelihood]
@@ -48,16 +53,16 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         """Check the classes and their weights."""
         return Task.of_classes(bags, y, sample_weight, self.class_weight)
 
-    def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: Head) -> Self:
+    def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
         assert task.classes is not None
         self.classes_ = task.classes
         return super()._keep(bags, task, pooled, head)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the more probable class of each bag (n_bags,)."""
+        """Return the most probable class of each bag (n_bags,)."""
         return self.predict_dist(X).predicted
 
-    def predict_proba(self, X: Any) -> Float64[np.ndarray, "n 2"]:
+    def predict_proba(self, X: Any) -> Float64[np.ndarray, "n k"]:
         """Return the probability of each class, in the order of ``classes_``."""
         return self.predict_dist(X).proba
 
@@ -68,10 +73,33 @@ class BagClassifier(ClassifierMixin, BagEstimator):
             sample_weight = numbers_per_bag(sample_weight, bags.ids, "sample weights")
         return super().score(bags, array_per_bag(y, bags.ids), sample_weight)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
+    def explain(self, X: Any, *, bag: Any = None, of: Any = None) -> Explanation:
+        """Return what each point, feature and column of a bag adds to the latent value of a class.
+
+        Parameters
+        ----------
+        X : the points of a bag (N, p), or bags as in ``predict``
+        bag : which of several bags, by its id or else its position
+        of : class, by default of two the second, and of more the most probable one of the bag
+        """
+        check_is_fitted(self)
+        bags = self._check_bags(one_bag(X, bag))
+        said, heads = self.predict_dist(bags), heads_of(self.head_)
+        if len(heads) == 1:
+            k = 1 if of is None else place_of(of, self.classes_)
+            latent, head, sign = said.latent, heads[0], 1.0 if k else -1.0
+        else:
+            k = said.places[0] if of is None else place_of(of, self.classes_)
+            latent, head, sign = said.each[k].latent, heads[k], 1.0
+        target = f"latent value for class {show(self.classes_[k])}"
+        return self._explained(bags, head, sign * float(latent.mean[0]), target, sign)
+
+    def predict_stats(self, stats: BagStats, bags: Bags) -> Any:
+        """Predict bags whose statistics are there already."""
+        queries = [self._query(head, stats, bags) for head in heads_of(self.head_)]
+        return self.likelihood.predict_classes(
+            queries, sizes=stats.sizes, ids=bags.ids, classes=self.classes_
+        )
 
 
 class BayesianLogisticClassifier(PosteriorModel, BagClassifier):
@@ -90,7 +118,7 @@ class BayesianLogisticClassifier(PosteriorModel, BagClassifier):
     priors : bagwise.inference.Priors, optional
         Scales of the priors.
     class_weight : None, "balanced" or dict
-        Weight of the bags of each class, on top of sample_weight; "balanced" gives both classes the
+        Weight of the bags of each class, on top of sample_weight; "balanced" gives all classes the
         same sum.
     random_state
         As in :class:`BDRRegressor`.
@@ -122,9 +150,12 @@ class BayesianLogisticClassifier(PosteriorModel, BagClassifier):
         self.class_weight = class_weight
         self.random_state = random_state
 
-    def _fit_head(self, pooled: Pooled, task: Task) -> Head:
+    def _fit_head(self, pooled: Pooled, task: Task) -> AnyHead:
         prior = FixedPrior(point_model(pooled.stats.mean))
-        return ShrinkageHead.fit(prior, pooled.stats, task, None, self.likelihood)
+        return for_each_class(
+            task,
+            lambda each: ShrinkageHead.fit(prior, pooled.stats, each, None, self.likelihood),
+        )
 
 
 class ShrinkageClassifier(ShrinkageModel, BagClassifier):
@@ -175,7 +206,7 @@ class ShrinkageClassifier(ShrinkageModel, BagClassifier):
 
 
 class BDRClassifier(PosteriorModel, ShrinkageModel, BagClassifier):
-    """Bayesian distribution regression for two classes: posteriors of embedding and weights.
+    """Bayesian distribution regression for classes: posteriors of embedding and weights.
 
     P(y_i = 1) = Φ((α·M_i + c_i·γ + b)/√(1 + α^T C_i α)),  α ~ N(0, ρ²K^-1),  half-normal ρ, η
 

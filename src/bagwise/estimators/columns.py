@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from bagwise.bags.bags import Bags, as_bags
-from bagwise.bags.checks import check_covariates_match, check_features_match
+from bagwise.bags.validation import check_columns
 
 
 class TakesBags(BaseEstimator):
@@ -26,8 +26,8 @@ class TakesBags(BaseEstimator):
 
     def _check_bags(self, X: Any) -> Bags:
         bags = as_bags(X)
-        check_features_match(self._feature_names, self.n_features_in_, bags)
-        check_covariates_match(*self._covariates, bags)
+        check_columns("feature", self._feature_names, self.n_features_in_, bags)
+        check_columns("covariate", *self._covariates, bags)
         return bags
 
     def __sklearn_tags__(self) -> Any:

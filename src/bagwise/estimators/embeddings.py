@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float64
-from sklearn.base import TransformerMixin
+from sklearn.base import TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags.bags import Bags, as_bags
@@ -37,7 +37,7 @@ from bagwise.features.scaling import Scaling
 AUTO_SCALES = (0.5, 1.0, 2.0, 4.0)
 
 # Kernels that kernel="auto" chooses from; the first is taken where there is nothing to choose by.
-AUTO_KERNELS = ("rbf", "additive-rbf")
+AUTO_KERNELS = ("rbf", "energy", "additive-rbf", "additive-energy")
 
 # Relative floor of the within-bag covariance; see bagwise.embedding.model.with_floor.
 COVARIANCE_FLOOR = 0.01
@@ -57,6 +57,7 @@ class BagEmbedding(TransformerMixin, TakesBags):
     output: str
     random_state: Any
     _column: ClassVar[str]
+    _number: ClassVar[str]
 
     @abstractmethod
     def _maker(
@@ -92,7 +93,7 @@ class BagEmbedding(TransformerMixin, TakesBags):
         if not (isinstance(self.kernel, str) and self.kernel == "auto"):
             return [as_kernel(self.kernel)]
         # of one column the additive kernel is the kernel itself
-        return [as_kernel(name) for name in AUTO_KERNELS[: 1 if n_columns == 1 else None]]
+        return [as_kernel(name) for name in AUTO_KERNELS[: 2 if n_columns == 1 else None]]
 
     def _scales(self, kernel: Kernel) -> tuple[float | None, ...]:
         """Return multiples of the median heuristic to be tried; (None,) if none is needed."""
@@ -101,10 +102,24 @@ class BagEmbedding(TransformerMixin, TakesBags):
         scale = number_or("bandwidth", self.bandwidth, "auto", of=self._name)
         return AUTO_SCALES if scale is None else (scale,)
 
+    def reduced(self, most: int) -> Self:
+        """Return this embedding, or one with fewer features if it asks for more than these."""
+        asked = getattr(self, self._number)
+        if not isinstance(asked, int | np.integer) or asked <= most:
+            return self
+        return clone(self).set_params(**{self._number: most})
+
     @property
     def n_candidates(self) -> int:
         """Number of sets of features that are tried, at most."""
-        return sum(len(self._scales(kernel)) for kernel in self._kernels(2))
+        return self._count(2)
+
+    def count(self, bags: Bags) -> int:
+        """Return the number of sets of features that are tried of these bags."""
+        return self._count(bags.n_features)
+
+    def _count(self, n_columns: int) -> int:
+        return sum(len(self._scales(kernel)) for kernel in self._kernels(n_columns))
 
     @property
     def _name(self) -> str:
@@ -171,9 +186,10 @@ class KernelEmbedding(BagEmbedding):
         By default 60, in a Gaussian process 200, or the number of distinct points if that is
         smaller.
     kernel : str or Kernel
-        "rbf", "matern12", "matern32", "matern52", "linear", or one of these after "additive-"; or a
-        kernel of :mod:`bagwise.kernels`, whose bandwidth, if it has one, is then kept. "auto": in
-        an estimator "rbf" or "additive-rbf", by the loss of the fit.
+        "rbf", "matern12", "matern32", "matern52", "linear", "energy", or one of these after
+        "additive-"; or a kernel of :mod:`bagwise.kernels`, whose bandwidth, if it has one, is then
+        kept. "auto": in an estimator "rbf", "energy", or one of these two after "additive-", by the
+        loss of the fit.
     landmarks : "kmeans", "random" or array (d, n_features)
         How landmarks are chosen, or which they are.
     function_landmarks : array (s, n_features), optional
@@ -204,6 +220,7 @@ class KernelEmbedding(BagEmbedding):
     """
 
     _column: ClassVar[str] = "landmark"
+    _number: ClassVar[str] = "n_landmarks"
 
     def __init__(
         self,
@@ -262,6 +279,7 @@ class FourierEmbedding(BagEmbedding):
     """
 
     _column: ClassVar[str] = "wave"
+    _number: ClassVar[str] = "n_features"
 
     def __init__(
         self,

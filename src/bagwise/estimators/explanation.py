@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Float64
 
-from bagwise.bags.arrays import n_axes
-from bagwise.bags.bags import Bags, as_bags
+from bagwise.bags.bags import Bags, as_bags, n_axes
 from bagwise.bags.grouping import show
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.features.column_split import split_by_column

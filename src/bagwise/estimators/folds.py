@@ -17,8 +17,8 @@ from sklearn.model_selection import (
 )
 
 from bagwise.bags.bags import Bags
-from bagwise.bags.checks import check_classes, check_labels
-from bagwise.bags.per_bag import array_per_bag, numbers_per_bag
+from bagwise.bags.grouping import show
+from bagwise.bags.per_bag import array_per_bag, check_classes, check_labels, numbers_per_bag
 from bagwise.exceptions import BagwiseError
 
 N_FOLDS = 5
@@ -55,7 +55,22 @@ def make_splits(
             "folds of these bags",
             "Give another cv.",
         ) from error
+    if classes:
+        _check_classes_in(splits, y)
     return [(np.asarray(train, np.int64), np.asarray(test, np.int64)) for train, test in splits]
+
+
+def _check_classes_in(splits: list[Any], y: np.ndarray) -> None:
+    """Raise if a fold leaves no bag of a class to fit to, of which a model would then not know."""
+    classes = np.unique(y)
+    for fold, (train, _) in enumerate(splits):
+        missing = np.setdiff1d(classes, y[train])
+        if len(missing):
+            raise BagwiseError.because(
+                f"fold {fold} holds out all bags of class {show(missing[0])}",
+                "some bags of every class to fit to",
+                "Give more bags of that class, leave it out, or give another cv.",
+            )
 
 
 def check_once_each(splits: list[Split], n_bags: int) -> list[Split]:
@@ -90,7 +105,7 @@ def _smallest_class(y: np.ndarray) -> int:
     rare = np.argmin(counts)
     if counts[rare] < 2:
         raise BagwiseError.because(
-            f"class {classes[rare].item()!r} has one bag",
+            f"class {show(classes[rare])} has one bag",
             "two or more of each class, to fit to some and score on the others",
             "Give bags to score on, as validation=(bags, labels).",
         )
@@ -117,8 +132,8 @@ def labels_of(model: Any, y: Any, bags: Bags) -> np.ndarray:
     """Return the labels as an array in the order of the bags, checked: of classes or numbers."""
     if not is_classifier(model):
         return check_labels(y, bags)
-    classes, second = check_classes(y, bags)
-    return classes[second.astype(int)]
+    classes, which = check_classes(y, bags)
+    return classes[which]
 
 
 def groups_of(groups: Any, bags: Bags) -> np.ndarray | None:

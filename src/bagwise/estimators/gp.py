@@ -5,6 +5,7 @@ They know what the linear models know of a bag, and are not linear in it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -13,8 +14,7 @@ import numpy as np
 from bagwise._utils.progress import Progress, wanted
 from bagwise._utils.threads import one_thread
 from bagwise.bags.bags import Bags, BagStream, as_bags
-from bagwise.bags.checks import check_labels
-from bagwise.bags.grouping import show
+from bagwise.bags.per_bag import check_labels
 from bagwise.embedding.prior import FixedPrior
 from bagwise.embedding.sums import summarise_each
 from bagwise.estimators.base import WITHOUT_COVARIANCE, BagEstimator, BagRegressor, Pooled
@@ -25,18 +25,21 @@ from bagwise.estimators.embeddings import (
     KernelEmbedding,
     need_covariance,
 )
+from bagwise.estimators.label_kinds import COUNTS, LabelKind, check_positive, check_support
 from bagwise.estimators.parameters import choice, wrong
-from bagwise.exceptions import InvalidLabelsError
+from bagwise.exceptions import BagwiseError
 from bagwise.features.maps import Features
-from bagwise.heads.base import Head
-from bagwise.heads.gp import TRIAL_BAGS, GPHead, some_of
+from bagwise.heads import gp_fit
+from bagwise.heads.classes import AnyHead, heads_of
 from bagwise.heads.task import Task
 from bagwise.inference.gp_evidence import GPProblem
 from bagwise.inference.second_level import Scales
-from bagwise.likelihoods.base import ClassLikelihood, Likelihood
+from bagwise.likelihoods import Gaussian, Probit
+from bagwise.likelihoods.base import ClassLikelihood, Linked
 from bagwise.likelihoods.bounded import Bounded
-from bagwise.likelihoods.gaussian import Gaussian
-from bagwise.likelihoods.probit import Probit
+from bagwise.likelihoods.positive import Positive
+from bagwise.likelihoods.student import Student
+from bagwise.predictions.gaussian import Prediction
 
 PRIORS = ("learnt", "kernel")
 
@@ -44,9 +47,15 @@ PRIORS = ("learnt", "kernel")
 LANDMARKS = 200
 TRIAL_LANDMARKS = 60
 
-# Candidates that are fitted to all bags.
+# Candidates that are tried again with more bags and all landmarks.
 SHORTLIST = 2
 
+
+# Kernels that are tried with centred bags.
+CENTRED = 3
+
+# Whether bags are centred, and which of the embedding's candidates is taken.
+Place = tuple[bool, int]
 
 # Labels are standardised unless they are constant; then there is nothing to learn.
 CONSTANT = 1e-9
@@ -57,7 +66,18 @@ CERTAIN = Scales(
 
 def _name(features: Features, place: int) -> str:
     """Return the kernel as a text; random frequencies have only a number."""
-    return repr(getattr(features, "kernel", f"candidate {place}"))
+    name = repr(getattr(features, "kernel", f"candidate {place}"))
+    return f"{name} of centred bags" if features.centred else name
+
+
+def _best(tried: dict[Place, tuple[str, float]], most: int) -> list[Place]:
+    """Return the places of the largest evidence, the best first."""
+    return sorted(tried, key=lambda place: tried[place][1])[:most]
+
+
+def _seen(bags: Bags, centred: bool) -> Bags:
+    """Return bags as the model is to see them."""
+    return bags.centred() if centred else bags
 
 
 def _switch(name: str, value: Any) -> bool:
@@ -82,58 +102,117 @@ class DistributionGP(BagEstimator):
     prior: str
     sampling: float | str
     size: bool | str
+    center: bool | str
     head_: Any
     tried_: dict[str, float]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to bags X and labels y (n_bags,), as every other model.
 
-        Kernels and bandwidths are tried on some of the bags and with few landmarks; the best few
-        are fitted to all bags. The evidence decides.
+        Kernels and bandwidths are tried on some of the bags and with few landmarks, the best few on
+        more of both; the evidence decides. That one is fitted to all bags.
         """
         bags = as_bags(X)
         task = self.make_task(bags, y, sample_weight)
         self._check_embedding()
         self._check_parameters()
-        tried = self._try_out(bags, task) if self.embedding.n_candidates > 1 else {}
-        best_first = np.argsort(list(tried.values()))[:SHORTLIST].tolist()
-        candidates = self.embedding.candidates(bags, LANDMARKS)
-        shortlist = [candidates[place] for place in best_first or [0]]
-        best: tuple[Pooled, Head] | None = None
+        ways, tried = self._ways(bags), dict[Place, tuple[str, float]]()
+        if self.embedding.n_candidates > 1:
+            tried = self._try_out(bags, task, ways)
+        shortlist = _best(tried, SHORTLIST) or [(ways[0], 0)]
+        # of centred bags more landmarks may be asked for than there are points: one that can do
+        as_they_are = {place: score for place, score in tried.items() if not place[0]}
+        shortlist += [place for place in _best(as_they_are, 1) if place not in shortlist]
+        best: tuple[Pooled, AnyHead] | None = None
         with Progress("fitting", len(shortlist), wanted()) as bar:
-            for features, stats in zip(shortlist, summarise_each(bags, shortlist), strict=True):
-                pooled = Pooled(features, stats)
-                head = self._fit_head_alone(pooled, task)
-                if best is None or head.loss < best[1].loss:
-                    best = pooled, head
-                bar.advance()
+            for way in ways:
+                places = [place for own, place in shortlist if own == way]
+                for _, pooled in self._pooled_candidates(bags, way, places):
+                    head = self._fit_head_alone(pooled, task)
+                    if best is None or head.loss < best[1].loss:
+                        best = pooled, head
+                    bar.advance()
         assert best is not None
         self._keep(bags, task, best[0], self._finish_head(*best, task))
-        self.tried_ = tried
+        self.tried_ = dict(tried.values())
         return self
 
-    def _try_out(self, bags: Bags, task: Task) -> dict[str, float]:
-        """Fit each candidate to some of the bags; return −log evidence per bag by kernel."""
+    def _try_out(
+        self, bags: Bags, task: Task, ways: Sequence[bool]
+    ) -> dict[Place, tuple[str, float]]:
+        """Fit candidates to some of the bags; return name and −log evidence per bag of each.
+
+        Bags that are centred are tried only with the kernels that were the best of those that are
+        not.
+        """
         if not isinstance(bags, BagStream):  # whose points are all read in any case
-            some = some_of(bags.n_bags, TRIAL_BAGS)
+            some = gp_fit.some_of(bags.n_bags, gp_fit.TRIAL_BAGS)
             bags, task = bags[some], task.take(some)
-        candidates = self.embedding.candidates(bags, TRIAL_LANDMARKS)
-        tried = dict[str, float]()
-        with Progress("choosing a kernel", len(candidates), wanted()) as bar:
-            for features, stats in zip(candidates, summarise_each(bags, candidates), strict=True):
-                need_covariance(stats, WITHOUT_COVARIANCE)
-                with one_thread("blas"):
-                    head = GPHead.try_out(self._problem(Pooled(features, stats), task))
-                tried[_name(features, len(tried))] = head.loss
-                bar.advance()
+        tried = dict[Place, tuple[str, float]]()
+        places = list(range(self.embedding.count(bags)))
+        with Progress("choosing a kernel", len(places), wanted()) as bar:
+            for way in ways:
+                if tried:
+                    places = [place for _, place in _best(tried, CENTRED)]
+                for place, pooled in self._pooled_candidates(bags, way, places, TRIAL_LANDMARKS):
+                    need_covariance(pooled.stats, WITHOUT_COVARIANCE)
+                    with one_thread("blas"):
+                        head = gp_fit.try_out(self._problems(pooled, task))
+                    tried[way, place] = _name(pooled.features, place), head.loss
+                    bar.advance()
         return tried
+
+    def _pooled_candidates(
+        self, bags: Bags, centred: bool, places: Sequence[int], most: int | None = None
+    ) -> Iterator[tuple[int, Pooled]]:
+        """Yield some of the candidates' features, of bags that are centred or not, and statistics.
+
+        ``most`` is how many features there are at most, if there is to be a limit.
+        """
+        if not places:
+            return
+        seen = _seen(bags, centred)
+        embedding = self.embedding if most is None else self.embedding.reduced(most)
+        try:
+            found = embedding.candidates(seen, most or LANDMARKS)
+        except BagwiseError:
+            if centred and isinstance(self.center, str):
+                return  # what is left of these bags has not enough points for the landmarks
+            raise
+        some: list[Any] = [found[place] for place in places]
+        if centred:
+            some = [replace(features, centred=True) for features in some]
+        stats = summarise_each(seen, some)
+        for place, features, each in zip(places, some, stats, strict=True):
+            yield place, Pooled(features, each)
+
+    def _ways(self, bags: Bags) -> tuple[bool, ...]:
+        """Return whether bags are to be centred: no, yes, or both are to be tried."""
+        if not _switch("center", self.center):
+            return (False,)
+        cannot = isinstance(bags, BagStream) or bags.sizes.max() == 1
+        if isinstance(self.center, str):
+            return (False,) if cannot or self.embedding.n_candidates == 1 else (False, True)
+        if cannot:
+            raise wrong("center", self.center, "False for bags of one point, or read from a file")
+        return (True,)
+
+    def has_shared_features(self) -> bool:
+        """Whether features can be shared between candidates: if bags are seen as they are."""
+        return (self.center is False or isinstance(self.center, str)) and (
+            super().has_shared_features()
+        )
+
+    def _check_bags(self, X: Any) -> Bags:
+        return _seen(super()._check_bags(X), self.features_.centred)
 
     def _check_parameters(self) -> None:
         choice("prior", self.prior, PRIORS)
         _switch("size", self.size)
+        _switch("center", self.center)
         self._sampling()
 
-    def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: Head) -> Self:
+    def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
         super()._keep(bags, task, pooled, head)
         self.tried_ = {}
         return self
@@ -147,6 +226,12 @@ class DistributionGP(BagEstimator):
         if isinstance(self.sampling, bool) or not number or not 0.0 <= self.sampling <= 1.0:
             raise wrong("sampling", self.sampling, 'a number from 0 to 1, or "auto"')
         return float(self.sampling)
+
+    def _problems(self, pooled: Pooled, task: Task) -> gp_fit.Problems:
+        """Return the problem; of many classes, that of each against the rest."""
+        first, *others = task.against_the_rest
+        problem, counted = self._problem(pooled, first), task.weights > 0
+        return problem, *(replace(problem, labels=each.labels[counted]) for each in others)
 
     def _problem(self, pooled: Pooled, task: Task) -> GPProblem:
         make = FixedPrior.learnt if self.prior == "learnt" else FixedPrior.kernel
@@ -162,8 +247,12 @@ class DistributionGP(BagEstimator):
             free.remove("sampling")
         if task.design.shape[1] == 1:  # the intercept alone
             free.remove("effects_length")
-        if task.classes is not None:
+        linked: Linked | None = Probit() if task.classes is not None else None
+        if task.likelihood is not None:
+            linked = task.likelihood.around(task.center)
+        if linked is not None and not getattr(task.likelihood, "has_noise", False):
             free = [name for name in free if name not in ("noise", "size_noise")]
+            start = replace(start, noise=0.0, size_noise=0.0)
         one_size = len(posterior.sizes) == 1
         if one_size or not _switch("size", self.size):
             free = [name for name in free if name not in ("size", "size_length")]
@@ -171,7 +260,7 @@ class DistributionGP(BagEstimator):
         if one_size and "size_noise" in free:
             free.remove("size_noise")
             start = replace(start, size_noise=1e-12)
-        if task.classes is None and np.abs(task.labels).max() < CONSTANT:
+        if linked is None and np.abs(task.labels).max() < CONSTANT:
             free, start = [], CERTAIN
         counted = task.weights > 0
         problem = GPProblem(
@@ -182,29 +271,34 @@ class DistributionGP(BagEstimator):
             task.design,
             start,
             tuple(free),
-            None if task.classes is None else Probit(),
+            linked,
         )
         return problem if counted.all() else problem.take(counted)
 
-    def _fit_head(self, pooled: Pooled, task: Task) -> Head:
-        problem = self._problem(pooled, task)
-        return GPHead.try_out(problem).on_all(problem)
+    def _fit_head(self, pooled: Pooled, task: Task) -> AnyHead:
+        problems = self._problems(pooled, task)
+        return gp_fit.on_more(gp_fit.try_out(problems), problems)
 
-    def _finish_head(self, pooled: Pooled, head: Head, task: Task) -> Head:
-        assert isinstance(head, GPHead)
+    def _finish_head(self, pooled: Pooled, head: AnyHead, task: Task) -> AnyHead:
         with one_thread("blas"):  # as for any other head
             spread = _switch("spread", getattr(self, "spread", False))
-            return head.refined(self._problem(pooled, task), spread=spread)
+            tails = self._tails()
+            problems = self._problems(pooled, task)
+            return gp_fit.refined(head, problems, spread=spread, tails=tails)
+
+    def _tails(self) -> str:
+        """Return whether Student's t takes the place of the Gaussian: no, auto or always."""
+        return "no"
 
     @property
     def sampling_(self) -> float:
         """τ that was used: 1 if the points are a sample of the bag, 0 if they are all of it."""
-        return self.head_.scales.sampling
+        return heads_of(self.head_)[0].scales.sampling
 
     @property
     def prior_scale_(self) -> float:
         """Prior scale η."""
-        return self.head_.scales.prior_scale
+        return heads_of(self.head_)[0].scales.prior_scale
 
 
 class DistributionGPRegressor(DistributionGP, BagRegressor):
@@ -227,11 +321,28 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         τ: 1 if the points are a sample of what the bag is, 0 if they are all of it; or learnt.
     size : "auto" or False
         Whether the label may depend on log N itself, as far as the evidence asks for it.
+    center : "auto", True or False
+        Whether points count less the mean of their bag, so that only the shape of a bag matters and
+        not where it is; by default, where there are kernels to choose from, whichever has the
+        larger evidence.
     spread : "auto" or False
         Whether the width of predictions may depend on what is predicted and on log N, as far as
         residuals left out ask for it.
     support : (lowest, highest), optional
-        Range of the labels, if it is known; one of the two may be infinite. Predictions stay in it.
+        Range of real labels, if it is known; one of the two may be infinite. Predictions stay in
+        it, and are Gaussian within it.
+    likelihood : str
+        What labels are. ``"auto"``: real numbers, Gaussian around their mean or, where residuals
+        left out clearly ask for heavier tails, Student's t; ``"gaussian"`` or ``"student"``
+        decides that. ``"positive"``: numbers > 0, log-normal. ``"poisson"`` and
+        ``"negative-binomial"``: counts of rate e^f, the second of more variance than the first.
+        ``"binomial(voters)"``: successes, of a number of trials that the covariate "voters" of each
+        bag says; ``"binomial(20)"``: of 20 trials each. In the same way ``"poisson(hours)"`` has
+        an exposure to which counts are proportional. What is named so is no covariate otherwise.
+
+    Attributes
+    ----------
+    likelihood_ : the likelihood that was used: of "auto", "gaussian" or "student"
 
     Examples
     --------
@@ -243,7 +354,17 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
     >>> small, large = model.predict_dist([bags[1][:5], bags[1]]).std
     >>> bool(small > large)
     True
+
+    Counts, and what to expect of them:
+
+    >>> counts = rng.poisson(10 * y)
+    >>> model = DistributionGPRegressor(likelihood="poisson").fit(bags, counts)
+    >>> model.predict_dist([rng.normal(0, 1.5, (100, 1))]).interval(0.8).dtype  # whole numbers
+    dtype('float64')
     """
+
+    likelihood: str  # type: ignore[assignment,misc]
+    likelihood_: str
 
     def __init__(
         self,
@@ -252,26 +373,72 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         prior: str = "learnt",
         sampling: float | str = "auto",
         size: bool | str = "auto",
+        center: bool | str = "auto",
         spread: bool | str = "auto",
         support: Any = None,
+        likelihood: str = "auto",
     ) -> None:
         self.embedding = KernelEmbedding(kernel="auto") if embedding is None else embedding
         self.prior = prior
         self.sampling = sampling
         self.size = size
+        self.center = center
         self.spread = spread
         self.support = support
+        self.likelihood = likelihood
 
-    @property
-    def likelihood(self) -> Likelihood:  # type: ignore[override]
-        """Gaussian, or within the known range of the labels."""
+    def _likelihood_of(self, bags: Bags) -> Any:
+        """Return the likelihood that was fitted, with the totals of some bags."""
+        kind = LabelKind.of(self.likelihood_)
+        if kind.name in COUNTS:
+            return kind.counts(bags, self._covariates[0])[0]
+        if kind.name == "positive":
+            return Positive()
+        if kind.name == "student":
+            return Student(self.head_.dof)
         return Gaussian() if self.support is None else Bounded(*self._range())
 
     def make_task(self, bags: Bags, y: Any, sample_weight: Any = None) -> Task:
-        """Check the labels, which must lie in their range."""
+        """Check the labels, which must be what their likelihood says."""
+        kind, labels = self._kind(), check_labels(y, bags)
+        if kind.name in COUNTS:
+            likelihood, column = kind.counts(bags, bags.covariate_names)
+            return Task.of_counts(bags, labels, likelihood, sample_weight, column)
+        if kind.name == "positive":
+            check_positive(labels, bags)
+            labels = np.log(labels)
         if self.support is not None:
-            _check_support(check_labels(y, bags), bags, self._range())
-        return super().make_task(bags, y, sample_weight)
+            check_support(labels, bags, self._range())
+        return super().make_task(bags, labels, sample_weight)
+
+    def _kind(self) -> LabelKind:
+        """Return what labels are, or raise if parameters contradict each other."""
+        kind = LabelKind.of(self.likelihood)
+        if self.support is not None and kind.name not in ("auto", "gaussian"):
+            raise BagwiseError.because(
+                f"support is {self.support!r} and likelihood {self.likelihood!r}",
+                'a range of real labels, likelihood="auto" or "gaussian"',
+                "Leave one of the two out: other labels have a range of their own, or none.",
+            )
+        return kind
+
+    def _tails(self) -> str:
+        name = self._kind().name
+        if name == "student":
+            return "always"
+        return "auto" if name == "auto" and self.support is None else "no"
+
+    def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
+        super()._keep(bags, task, pooled, head)
+        (only,) = heads_of(head)
+        real = "student" if np.isfinite(only.dof) else "gaussian"
+        self.likelihood_ = real if self.likelihood == "auto" else str(self.likelihood)
+        return self
+
+    def _checked(self, prediction: Prediction) -> Prediction:
+        """Say so if predictions are extrapolations, of which counts have no standard deviation."""
+        counted = LabelKind.of(self.likelihood_).name in COUNTS
+        return prediction if counted else super()._checked(prediction)
 
     def _range(self) -> tuple[float, float]:
         try:
@@ -285,23 +452,21 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         _switch("spread", self.spread)
+        self._kind()
 
     @property
     def noise_var_(self) -> float:
-        """Noise variance σ², in squared units of the label, without the part that is by size."""
+        """Noise variance σ², in squared units of the label, without the part that is by size.
+
+        Of positive labels it is that of their logs. Of negative binomial counts it is a, where
+        their variance is μ + aμ²; of other counts 0.
+        """
         return self.head_.scales.noise * self.label_scale_**2
 
-
-def _check_support(y: np.ndarray, bags: Bags, support: tuple[float, float]) -> None:
-    """Raise if a label lies outside the range that labels are said to have."""
-    outside = np.flatnonzero((y < support[0]) | (y > support[1]))
-    if len(outside):
-        raise InvalidLabelsError.because(
-            f"the label of bag {show(bags.ids[outside[0]])} is {y[outside[0]]:g} "
-            f"({len(outside)} such labels)",
-            f"labels from {support[0]:g} to {support[1]:g}, as support says",
-            "Correct the label, or widen support.",
-        )
+    @property
+    def dof_(self) -> float:
+        """Degrees of freedom ν of Student's t; infinite where predictions are not of that kind."""
+        return self.head_.dof
 
 
 class DistributionGPClassifier(DistributionGP, BagClassifier):
@@ -309,11 +474,13 @@ class DistributionGPClassifier(DistributionGP, BagClassifier):
 
     P(y_i = 1) = Φ(f(μ_i)),  f ~ GP(0, κ),  μ_i ~ N(M_i, C_i)
 
-    The model of :class:`DistributionGPRegressor` for two classes, by Laplace's approximation.
+    The model of :class:`DistributionGPRegressor` for classes, by Laplace's approximation. Of many
+    classes each has an f of its own, which tells it from the rest; they share all scales, and their
+    probabilities are made to add up to one.
 
     Parameters
     ----------
-    embedding, prior, sampling, size
+    embedding, prior, sampling, size, center
         As in :class:`DistributionGPRegressor`.
     class_weight : None, "balanced" or dict
         Weights of the classes.
@@ -337,10 +504,12 @@ class DistributionGPClassifier(DistributionGP, BagClassifier):
         prior: str = "learnt",
         sampling: float | str = "auto",
         size: bool | str = "auto",
+        center: bool | str = "auto",
         class_weight: Any = None,
     ) -> None:
         self.embedding = KernelEmbedding(kernel="auto") if embedding is None else embedding
         self.prior = prior
         self.sampling = sampling
         self.size = size
+        self.center = center
         self.class_weight = class_weight

@@ -290,11 +290,12 @@ class MeanEmbeddingRidge(BagRegressor):
         found = Prediction.from_latent(latent, sizes=bags.effective_sizes, ids=bags.ids)
         return self._checked(found)
 
-    def _respond(self, bags: Bags) -> tuple[Witness, Directions, float, Float64[np.ndarray, " r"]]:
+    def _respond(
+        self, bags: Bags, head: Any, unit: float
+    ) -> tuple[Witness, Directions, float, Float64[np.ndarray, " r"]]:
         """Return the same of exact sums: the features are all points, the directions all bags."""
-        if isinstance(self.head_, LandmarkRidgeHead):
-            return super()._respond(bags)
-        head, unit = self.head_, self.label_scale_
+        if isinstance(head, LandmarkRidgeHead):
+            return super()._respond(bags, head, unit)
         products = bag_gram(self.kernel_, self.scaling_, bags, self.bags_)[0]
         norm = float(bag_norms(self.kernel_, self.scaling_, bags)[0])
         c, b = head.pull(products, norm)

@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from bagwise.bags.bags import Bags, as_bags
-from bagwise.bags.checks import check_features_match
+from bagwise.bags.validation import check_columns
 from bagwise.estimators.columns import tags_of_bags
 from bagwise.estimators.embeddings import BagEmbedding
 from bagwise.exceptions import BagwiseError
@@ -84,7 +84,7 @@ class PointwiseTransformer(TransformerMixin, BaseEstimator):
         bags = as_bags(X)
         names = getattr(self, "feature_names_in_", None)
         fitted_names = None if names is None else tuple(names)
-        check_features_match(fitted_names, self.n_features_in_, bags)
+        check_columns("feature", fitted_names, self.n_features_in_, bags)
         points = self.transformer_.transform(bags.points)
         return bags.with_points(points, feature_names=self._names_out(bags, points))
 

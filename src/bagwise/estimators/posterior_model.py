@@ -10,11 +10,12 @@ from jaxtyping import Float64
 from bagwise.bags.bags import Bags
 from bagwise.estimators.base import BagEstimator, Pooled
 from bagwise.estimators.parameters import generator, wrong
-from bagwise.heads.base import Head
+from bagwise.heads.classes import AnyHead, for_each_class, heads_of, of_each_class
 from bagwise.heads.posterior import PosteriorHead
 from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.heads.task import Task
 from bagwise.inference.diagnostics import Diagnostics, diagnose, warn_if_bad
+from bagwise.inference.draws import Trajectories
 from bagwise.inference.priors import Priors
 from bagwise.inference.settings import NUTS
 
@@ -26,7 +27,7 @@ class PosteriorModel(BagEstimator):
     ----------
     draws_ : dict of arrays (chains, draws, ...) in the label's units: ``weights`` α, ``intercept``,
         ``covariate_weights``, ``noise_sd`` σ, ``prior_scale`` η, ``weight_sd`` ρ (for standardised
-        labels), as far as the model has them
+        labels), as far as the model has them; of many classes (chains, draws, classes, ...)
     diagnostics_ : Diagnostics of NUTS, else None
     """
 
@@ -40,26 +41,34 @@ class PosteriorModel(BagEstimator):
         self._checked_inference()
         self._checked_priors()
 
-    def _finish_head(self, pooled: Pooled, head: Head, task: Task) -> Head:
-        assert isinstance(head, ShrinkageHead)
-        return PosteriorHead.fit(
-            head,
-            pooled.stats,
-            task,
-            inference=self._checked_inference(),
-            priors=self._checked_priors(),
-            rng=generator(self.random_state),
-        )
+    def _finish_head(self, pooled: Pooled, head: AnyHead, task: Task) -> AnyHead:
+        rng = generator(self.random_state)  # one for all classes, whose draws are independent
 
-    def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: Head) -> Self:
+        def fit(task: Task, start: ShrinkageHead) -> PosteriorHead:
+            return PosteriorHead.fit(
+                start,
+                pooled.stats,
+                task,
+                inference=self._checked_inference(),
+                priors=self._checked_priors(),
+                rng=rng,
+            )
+
+        return for_each_class(task, fit, head)
+
+    def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
         super()._keep(bags, task, pooled, head)
         self.draws_ = self._draws()
         self.diagnostics_: Diagnostics | None = None
-        trajectories = self.head_.draws.trajectories
-        if trajectories is not None:
-            self.diagnostics_ = diagnose(self.draws_, trajectories)
+        if self.trajectories_ is not None:
+            self.diagnostics_ = diagnose(self.draws_, self.trajectories_)
             warn_if_bad(self.diagnostics_)
         return self
+
+    @property
+    def trajectories_(self) -> Trajectories | None:
+        """How NUTS got its draws, of many classes all at once; None if they are not from NUTS."""
+        return Trajectories.together([head.draws.trajectories for head in heads_of(self.head_)])
 
     def _checked_inference(self) -> NUTS | str:
         if isinstance(self.inference, NUTS):
@@ -76,8 +85,14 @@ class PosteriorModel(BagEstimator):
         return Priors() if self.priors is None else self.priors
 
     def _draws(self) -> dict[str, np.ndarray]:
-        """Bring the draws to the units of the label."""
-        draws, start, unit = self.head_.draws, self.head_.start, self.label_scale_
+        """Bring the draws to the units of the label; many classes are the third axis."""
+        each = [self._draws_of(head) for head in heads_of(self.head_)]
+        if len(each) == 1:
+            return each[0]
+        return {name: np.stack([draws[name] for draws in each], axis=2) for name in each[0]}
+
+    def _draws_of(self, head: PosteriorHead) -> dict[str, np.ndarray]:
+        draws, start, unit = head.draws, head.start, self.label_scale_
         raw = draws.gamma @ self.effects_.mixing.T
         slopes = raw[:, :, 1:] / self.effects_.scale
         constant = raw[:, :, 0] - slopes @ self.effects_.center
@@ -97,41 +112,51 @@ class PosteriorModel(BagEstimator):
         """Return the draws as ArviZ's DataTree (needs ``pip install bagwise[arviz]``)."""
         from bagwise.inference.arviz_export import to_arviz
 
-        return to_arviz(self.draws_, self.head_.draws.trajectories)
+        return to_arviz(self.draws_, self.trajectories_)
 
     @property
-    def weights_(self) -> Float64[np.ndarray, " s"]:
-        """Posterior mean of the weights α of the function f, in units of the label."""
+    def weights_(self) -> Float64[np.ndarray, "*k s"]:
+        """Posterior mean of the weights α of the function f, in units of the label.
+
+        Of many classes there is a row for each, here and below.
+        """
         return self.draws_["weights"].mean(axis=(0, 1))
 
     @property
-    def intercept_(self) -> float:
+    def intercept_(self) -> Any:
         """Posterior mean of the label of the average bag, at covariates zero."""
-        return float(self.draws_["intercept"].mean())
+        return self._average(self.draws_["intercept"])
 
     @property
-    def covariate_weights_(self) -> Float64[np.ndarray, " c"]:
+    def covariate_weights_(self) -> Float64[np.ndarray, "*k c"]:
         """Posterior mean of the change of the label per unit of each covariate."""
         if "covariate_weights" not in self.draws_:
-            return np.zeros(0)
+            return np.zeros((*self.weights_.shape[:-1], 0))
         return self.draws_["covariate_weights"].mean(axis=(0, 1))
 
     @property
     def noise_var_(self) -> float:
         """Posterior mean of the noise variance σ², in squared units of the label."""
-        return self.head_.noise_var * self.label_scale_**2
+        return heads_of(self.head_)[0].noise_var * self.label_scale_**2
 
     @property
-    def prior_scale_(self) -> float:
+    def prior_scale_(self) -> Any:
         """Posterior mean of the prior scale η."""
-        return float(self.head_.draws.scale("prior_scale", 1.0).mean())
+        return of_each_class(
+            self.head_, lambda head: float(head.draws.scale("prior_scale", 1.0).mean())
+        )
 
     @property
-    def weight_var_(self) -> float:
+    def weight_var_(self) -> Any:
         """Posterior mean of the weight variance ρ², for standardised labels."""
-        return float(np.mean(self.draws_["weight_sd"] ** 2))
+        return self._average(self.draws_["weight_sd"] ** 2)
 
     @property
-    def length_scale_(self) -> float | None:
+    def length_scale_(self) -> Any:
         """Length ℓ of the convolved prior, in standardised features; None for prior="kernel"."""
-        return self.head_.start.length
+        return of_each_class(self.head_, lambda head: head.start.length)
+
+    @staticmethod
+    def _average(draws: np.ndarray) -> Any:
+        """Return the mean over the draws of a number, of many classes (k,)."""
+        return float(draws.mean()) if draws.ndim == 2 else draws.mean(axis=(0, 1))

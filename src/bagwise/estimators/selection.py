@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 
 from bagwise._utils.progress import Progress
 from bagwise.bags.bags import Bags, as_bags
-from bagwise.bags.checks import check_covariates_match, check_features_match
+from bagwise.bags.validation import check_columns
 from bagwise.embedding.sums import BagStats, summarise
 from bagwise.estimators.base import BagEstimator, Pooled
 from bagwise.estimators.embeddings import qualified
@@ -246,8 +246,8 @@ class _Part:
         held_out, labels, held_weights = (*validation, None)[:3]
         held_out = as_bags(held_out)
         labels = labels_of(estimator, labels, held_out)
-        check_features_match(bags.feature_names, bags.n_features, held_out)
-        check_covariates_match(bags.covariate_names, bags.n_covariates, held_out)
+        check_columns("feature", bags.feature_names, bags.n_features, held_out)
+        check_columns("covariate", bags.covariate_names, bags.n_covariates, held_out)
         return cls(bags, y, weights, held_out, labels, weights_of(held_weights, held_out))
 
     def score(self, prediction: Any, metric: str) -> float:

@@ -152,14 +152,44 @@ class Linear(Kernel):
 
     def __call__(self, x: Any, y: Any) -> Any:
         """Return the Gram matrix (n, m)."""
-        largest = max(_largest(x), _largest(y))
-        if largest > LARGEST_PRODUCT:
-            raise BagwiseError.because(
-                f"points as large as {largest:g} come to the linear kernel",
-                f"at most {LARGEST_PRODUCT:g}, so that variances of products do not overflow",
-                "Use standardize=True, or give the columns in larger units.",
-            )
+        _check_products(x, y, "linear")
         return x @ y.T
+
+    def with_bandwidth(self, bandwidth: float) -> Self:
+        """Return the kernel itself, which has no bandwidth."""
+        return self
+
+
+@dataclass(frozen=True)
+class Energy(Kernel):
+    """Kernel of the energy distance: it has no bandwidth, and sees all scales at once.
+
+    k(x, y) = ½ {‖x‖ + ‖y‖ − ‖x − y‖}
+
+    The distance between two embeddings is then that of the distribution functions of the points
+    along all directions. Unlike the Gaussian it does not fade: the tails of a bag count.
+
+    References
+    ----------
+    Sejdinovic, Sriperumbudur, Gretton and Fukumizu (2013), Equivalence of distance-based and
+    RKHS-based statistics in hypothesis testing.
+
+    Examples
+    --------
+    >>> Energy()(np.array([[1.0]]), np.array([[-2.0], [0.5], [3.0]]))
+    array([[0. , 0.5, 1. ]])
+    """
+
+    has_bandwidth: ClassVar[bool] = False
+
+    def __call__(self, x: Any, y: Any) -> Any:
+        """Return the Gram matrix (n, m)."""
+        _check_products(x, y, "energy")
+        gram = cdist(x, y)
+        np.subtract(np.linalg.norm(x, axis=1)[:, None], gram, out=gram)
+        gram += np.linalg.norm(y, axis=1)
+        gram *= 0.5
+        return gram
 
     def with_bandwidth(self, bandwidth: float) -> Self:
         """Return the kernel itself, which has no bandwidth."""
@@ -221,6 +251,7 @@ KERNELS: dict[str, Kernel] = {
     "matern32": Matern(smoothness=1.5),
     "matern52": Matern(smoothness=2.5),
     "linear": Linear(),
+    "energy": Energy(),
 }
 KERNELS |= {f"additive-{name}": Additive(base=kernel) for name, kernel in KERNELS.items()}
 
@@ -296,6 +327,17 @@ def _minus_half_squared_distance(x: Any, y: Any, scale: float) -> Any:
         [y / scale, np.full(len(y), -0.5 / scale**2), -0.5 * np.sum(y**2, axis=1)]
     )
     return left @ right.T
+
+
+def _check_products(x: Any, y: Any, name: str) -> None:
+    """Raise if points are too large for a kernel that grows with them."""
+    largest = max(_largest(x), _largest(y))
+    if largest > LARGEST_PRODUCT:
+        raise BagwiseError.because(
+            f"points as large as {largest:g} come to the {name} kernel",
+            f"at most {LARGEST_PRODUCT:g}, so that variances of products do not overflow",
+            "Use standardize=True, or give the columns in larger units.",
+        )
 
 
 def _largest(points: Float64[np.ndarray, "n p"]) -> float:

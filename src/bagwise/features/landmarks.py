@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,9 @@ def choose_landmarks(
     from sklearn.cluster import KMeans  # slow to import, and only needed here
 
     seed = int(rng.integers(2**31))
-    with one_thread():  # as in bagwise.embedding.sums.summarise
+    # Points that differ by less than squares can tell are fewer centres, which do as well.
+    with one_thread(), warnings.catch_warnings():  # threads: as in bagwise.embedding.sums.summarise
+        warnings.filterwarnings("ignore", "Number of distinct clusters")
         return KMeans(n_landmarks, n_init=1, random_state=seed).fit(points).cluster_centers_
 
 

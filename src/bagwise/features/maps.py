@@ -40,6 +40,11 @@ class Features(Protocol):
         """Whether the functionals z are the features u."""
         ...
 
+    @property
+    def centred(self) -> bool:
+        """Whether they are features of points less the mean of their bag."""
+        ...
+
     def __call__(self, points: Float[np.ndarray, "n p"]) -> Float64[np.ndarray, "n d"]:
         """Return φ(x) for every point."""
         ...
@@ -67,6 +72,7 @@ class LandmarkFeatures:
     scaling : Scaling of the points
     landmarks : (d, p) scaled landmarks u
     function_landmarks : (s, p) scaled landmarks z, or None for z = u
+    centred : whether they are features of points less the mean of their bag
 
     Examples
     --------
@@ -80,6 +86,7 @@ class LandmarkFeatures:
     scaling: Scaling
     landmarks: Float64[np.ndarray, "d p"]
     function_landmarks: Float64[np.ndarray, "s p"] | None = None
+    centred: bool = False
 
     @property
     def n_outputs(self) -> int:
@@ -140,6 +147,7 @@ class FourierFeatures:
 
     scaling: Scaling
     frequencies: Float64[np.ndarray, "m p"]
+    centred: bool = False
 
     @property
     def n_outputs(self) -> int:

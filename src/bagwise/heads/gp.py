@@ -13,21 +13,12 @@ from bagwise.embedding.posterior import EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.base import MIN_NOISE, Response
 from bagwise.inference.gp_evidence import GPProblem, Sizing
-from bagwise.inference.inducing import induce_classes, induce_labels
+from bagwise.inference.inducing import induce_labels, induce_latent
 from bagwise.inference.second_level import Coordinates, Inputs, Scales, SecondLevelKernel
 from bagwise.inference.spread import Spread
+from bagwise.inference.tails import Tails
+from bagwise.likelihoods.base import ClassLikelihood
 from bagwise.predictions.latent import Latent
-
-# Bags on which kernels and bandwidths are compared, and steps of the search for scales there.
-TRIAL_BAGS = 300
-TRIAL_STEPS = 15
-
-# Bags up to which the process is exact; of more, so many find the scales and are the basis.
-EXACT_BAGS = 2000
-BASIS_BAGS = 1000
-
-# Steps of the last search for scales, which starts near them.
-STEPS = 40
 
 # Equally probable values that stand for the spread of a latent value left open by the regression.
 QUANTILES = 64
@@ -54,6 +45,7 @@ class GPHead:
     spread : Spread
     loss : −log evidence per bag
     of_classes : whether latent values are those of classes
+    dof : degrees of freedom of Student's t, or infinity: Gaussian
     """
 
     model: EmbeddingModel
@@ -65,6 +57,7 @@ class GPHead:
     spread: Spread
     loss: float
     of_classes: bool
+    dof: float = np.inf
 
     @classmethod
     def at(cls, problem: GPProblem, scales: Scales, loss: float) -> GPHead:
@@ -79,31 +72,29 @@ class GPHead:
             found.precision,
             NO_SPREAD,
             loss,
-            problem.likelihood is not None,
+            isinstance(problem.likelihood, ClassLikelihood),
         )
 
-    @classmethod
-    def try_out(cls, problem: GPProblem) -> GPHead:
-        """Fit to some of the bags, to see what the features are worth."""
-        some = problem.take(some_of(len(problem.labels), TRIAL_BAGS))
-        head = cls.at(some, *some.maximise(TRIAL_STEPS))
-        return head._again(problem, some, TRIAL_STEPS)
+    def known_to(self, problem: GPProblem, part: GPProblem) -> GPProblem:
+        """Return a part of a problem, to start here and with the slopes found here."""
+        return replace(part, start=self.scales, center=problem.start, slopes=self._slopes_at(part))
 
-    def _again(self, problem: GPProblem, part: GPProblem, steps: int) -> GPHead:
-        """Fit to a part of the bags, starting here and with the slopes found here."""
-        known = replace(part, start=self.scales, center=problem.start, slopes=self._slopes_at(part))
-        return self.at(known, *known.maximise(steps))
+    def finished(self, problem: GPProblem, *, induce: bool, spread: bool, tails: str) -> GPHead:
+        """Return the process of all bags, if there are more than the basis has; spread and tails.
 
-    def on_all(self, problem: GPProblem, steps: int = TRIAL_STEPS) -> GPHead:
-        """Fit to all bags, or to those of the basis, starting here."""
-        return self._again(problem, _basis(problem), steps)
-
-    def refined(self, problem: GPProblem, *, spread: bool = True) -> GPHead:
-        """Fit to all bags until little changes, and then the spread."""
-        head = self.on_all(problem, STEPS)
-        if len(problem.labels) > EXACT_BAGS:
-            return head._induced(problem, spread)
-        return head._with_spread(problem) if spread else head
+        Parameters
+        ----------
+        tails : "no", "auto" or "always", whether Student's t takes the place of the Gaussian
+        """
+        head = self
+        if induce:
+            head, mean, squares = self._induced(problem)
+        else:
+            mean, squares = self._left_out(problem)
+        if problem.likelihood is not None:
+            return head
+        head = head._fit_spread(problem, mean, squares) if spread else head
+        return head if tails == "no" else head._fit_tails(problem, mean, squares, tails)
 
     def _slopes_at(self, problem: GPProblem) -> Float64[np.ndarray, "n c"]:
         """Return the slopes of the mean at the bags of a problem, in what they say."""
@@ -111,16 +102,14 @@ class GPHead:
         slope = SecondLevelKernel(self.scales).slope(state.inputs, self.basis, self.alpha)
         return slope * state.coordinates.units * (1.0 - state.slack)
 
-    def _with_spread(self, problem: GPProblem) -> GPHead:
-        """Fit the spread to what each label is away from its mean given the others.
+    def _left_out(self, problem: GPProblem) -> Residuals:
+        """Return the mean of each label given the others, and the square of what it is away.
 
         That is α_i/P_ii, of variance 1/P_ii.
         """
-        if self.of_classes:
-            return self
         precision = np.diagonal(self.precision)
-        away = self.alpha / precision
-        return self._fit_spread(problem, problem.labels - away, away**2 * precision)
+        away = np.divide(self.alpha, precision, out=np.zeros_like(self.alpha), where=precision > 0)
+        return problem.labels - away, away**2 * precision
 
     def _fit_spread(
         self,
@@ -132,26 +121,36 @@ class GPHead:
         log_size = self.sizing(problem.sizes)
         return replace(self, spread=Spread.fit(mean, log_size, squares, problem.weights))
 
-    def _induced(self, problem: GPProblem, spread: bool) -> GPHead:
-        """Return the process of all bags on the basis of those that this one has."""
+    def _fit_tails(
+        self,
+        problem: GPProblem,
+        mean: Float64[np.ndarray, " n"],
+        squares: Float64[np.ndarray, " n"],
+        tails: str,
+    ) -> GPHead:
+        """Fit Student's t to what the spread leaves of the residuals."""
+        squares = squares / self.spread(mean, self.sizing(problem.sizes))
+        found = Tails.fit(squares, problem.weights, always=tails == "always")
+        return replace(self, spread=self.spread.scaled(found.factor), dof=found.dof)
+
+    def _induced(
+        self, problem: GPProblem
+    ) -> tuple[GPHead, Float64[np.ndarray, " n"], Float64[np.ndarray, " n"]]:
+        """Return the process of all bags on the basis of this one, and residuals left out."""
         problem = replace(problem, slopes=self._slopes_at(problem))
         kernel, state = SecondLevelKernel(self.scales), problem.state(self.scales)
         gram = kernel.between(self.basis, self.basis)
         cross, bag = kernel.between(state.inputs, self.basis), problem.bag_var(state)
+        noise, weights, labels = problem.noise(self.scales), problem.weights, problem.labels
         if problem.likelihood is not None:
-            found = induce_classes(
-                gram, cross, bag, problem.weights, problem.labels, problem.likelihood
-            )
-            return replace(self, alpha=found.alpha, precision=found.precision)
-        noise = bag + problem.noise(self.scales)
-        found = induce_labels(gram, cross, noise, problem.labels)
+            found = induce_latent(gram, cross, bag, noise, weights, labels, problem.likelihood)
+        else:
+            noise = bag + noise
+            found = induce_labels(gram, cross, noise, labels)
         head = replace(self, alpha=found.alpha, precision=found.precision)
-        if not spread:
-            return head
         # left out, a residual is 1/(1 − leverage) as far away, of variance noise/(1 − leverage)
-        away = (problem.labels - found.mean) / (1.0 - found.leverage)
-        squares = away**2 * (1.0 - found.leverage) / noise
-        return head._fit_spread(problem, problem.labels - away, squares)
+        away = (labels - found.mean) / (1.0 - found.leverage)
+        return head, labels - away, away**2 * (1.0 - found.leverage) / np.maximum(noise, MIN_NOISE)
 
     def embed(self, stats: BagStats) -> EmbeddingPosterior:
         """Return the posterior at η and τ."""
@@ -206,42 +205,43 @@ class GPHead:
         gamma = shares @ kernel.design_slope(on_way, self.basis, self.alpha)
         mean = float((kernel.between(bag, self.basis) @ self.alpha)[0])
         coordinates = Coordinates(self.model.spectrum, self.scales)
-        said = coordinates.mean(posterior.take([0]))[0]  # of which a part may be out of reach
-        share = np.divide(bag.mean[0], said, out=np.ones_like(said), where=said != 0)
+        said = coordinates.mean(posterior.take([0]))[0]
         level = mean - float(slope @ bag.mean[0]) - float(gamma @ bag.design[0])
-        slope = posterior.slope((slope * share * coordinates.units)[None])
+        slope = posterior.slope((slope * _share(bag.mean[0], said) * coordinates.units)[None])
+        gamma = gamma * _share(bag.design[0], design[0])
         return Response(slope, self.model.prior_mean, level, gamma)
-
-    @property
-    def _reach(self) -> tuple[Float64[np.ndarray, " c"], Float64[np.ndarray, " c"]]:
-        """How far embeddings may be from those of the basis: once more the range that these have.
-
-        Beyond, the linear part would extrapolate without end from what may be two bags.
-        """
-        low, high = self.basis.mean.min(axis=0), self.basis.mean.max(axis=0)
-        return 2.0 * low - high, 2.0 * high - low
 
     def _inputs(self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]) -> Inputs:
         coordinates = Coordinates(self.model.spectrum, self.scales)
         sizes = posterior.sizes[posterior.size_of]
         return Inputs(
-            np.clip(coordinates.mean(posterior), *self._reach),
+            _within_reach(coordinates.mean(posterior), self.basis.mean),
             coordinates.var(posterior.slack),
             posterior.size_of,
-            self.sizing(sizes),
-            design,
+            _within_reach(self.sizing(sizes), self.basis.log_size),
+            _within_reach(design, self.basis.design),
         )
 
 
-def _basis(problem: GPProblem) -> GPProblem:
-    """Return the problem of the bags that predictions are made of."""
-    n = len(problem.labels)
-    return problem if n <= EXACT_BAGS else problem.take(some_of(n, BASIS_BAGS))
+Residuals = tuple[Float64[np.ndarray, " n"], Float64[np.ndarray, " n"]]
 
 
-def some_of(n: int, most: int) -> np.ndarray:
-    """Return the places of some bags, chosen at random but always the same, in order."""
-    return np.sort(np.random.default_rng(0).permutation(n)[:most])
+def _within_reach(
+    asked: Float64[np.ndarray, "..."], seen: Float64[np.ndarray, "..."]
+) -> Float64[np.ndarray, "..."]:
+    """Return inputs that are no further from those seen than once more the range of these.
+
+    Beyond, the linear part would extrapolate without end from what may be two bags.
+    """
+    low, high = seen.min(axis=0), seen.max(axis=0)
+    return np.clip(asked, 2.0 * low - high, 2.0 * high - low)
+
+
+def _share(
+    within: Float64[np.ndarray, " c"], asked: Float64[np.ndarray, " c"]
+) -> Float64[np.ndarray, " c"]:
+    """Return the share of inputs that is within reach."""
+    return np.divide(within, asked, out=np.ones_like(asked), where=asked != 0)
 
 
 def _normal_values() -> Float64[np.ndarray, " q"]:

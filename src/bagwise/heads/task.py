@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 
 from bagwise.bags.bags import Bags
-from bagwise.bags.checks import check_classes, check_labels
 from bagwise.bags.grouping import show
-from bagwise.bags.per_bag import array_per_bag
+from bagwise.bags.per_bag import array_per_bag, check_classes, check_labels
 from bagwise.bags.validation import is_positive
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 from bagwise.inference.effects import FixedEffects
+from bagwise.likelihoods.counts import CountLikelihood
 
 # Spread below this share of the labels' size is rounding error: they are constant.
 CONSTANT = 1e-12
@@ -30,12 +30,13 @@ class Task:
 
     Attributes
     ----------
-    labels : (n,), (y − center)/scale; or of classes −1 and +1
+    labels : (n,), (y − center)/scale; of two classes −1 and +1; of more, their places in classes
     center, scale : weighted mean and standard deviation of y, see :func:`_label_scale` for constant
         labels. Of classes 0 and 1
     effects : FixedEffects;  design : (n, r), their columns for the training bags
     weights : (n,), sample weights scaled to mean 1 over the bags that count, whose weight is not 0
-    classes : (2,), or None for real labels
+    classes : (k,), or None for real labels
+    likelihood : of counts, which are not standardised: center is a latent value, and scale 1
     """
 
     labels: Float64[np.ndarray, " n"]
@@ -45,6 +46,7 @@ class Task:
     design: Float64[np.ndarray, "n r"]
     weights: Float64[np.ndarray, " n"]
     classes: np.ndarray | None = None
+    likelihood: CountLikelihood | None = None
 
     @classmethod
     def of(cls, bags: Bags, y: Any, sample_weight: Any = None) -> Task:
@@ -65,37 +67,89 @@ class Task:
         return cls((y - center) / scale, center, scale, effects, design, weights)
 
     @classmethod
+    def of_counts(
+        cls,
+        bags: Bags,
+        y: Float64[np.ndarray, " n"],
+        likelihood: CountLikelihood,
+        sample_weight: Any = None,
+        totals: int | None = None,
+    ) -> Task:
+        """Check counts and sample weights; the covariate that holds totals has no effect.
+
+        Examples
+        --------
+        >>> from bagwise.likelihoods import Poisson
+        >>> bags = Bags.from_array(np.zeros((2, 1, 1)))
+        >>> task = Task.of_counts(bags, np.array([1.0, 3.0]), Poisson(np.ones(2)))
+        >>> task.labels, round(task.center, 3)
+        (array([1., 3.]), 0.693)
+        """
+        likelihood.check(y, bags.ids)
+        _check_several(bags)
+        weights = _sample_weight(sample_weight, bags)
+        covariates = bags.covariates
+        if totals is not None:
+            assert covariates is not None
+            covariates = covariates.copy()
+            covariates[:, totals] = 1.0
+        effects = _effects(covariates, weights)
+        if totals is not None:
+            effects = effects.without(totals)
+        design = effects.design(covariates, bags.n_bags)
+        center = likelihood.center(y, weights)
+        return cls(y, center, 1.0, effects, design, weights, likelihood=likelihood)
+
+    @classmethod
     def of_classes(
         cls, bags: Bags, y: Any, sample_weight: Any = None, class_weight: Any = None
     ) -> Task:
-        """Check labels of two classes and the weights of bags and classes.
+        """Check labels of classes and the weights of bags and classes.
 
         Examples
         --------
         >>> Task.of_classes(Bags.from_array(np.zeros((2, 1, 1))), ["a", "b"]).labels
         array([-1.,  1.])
+        >>> Task.of_classes(Bags.from_array(np.zeros((3, 1, 1))), ["a", "c", "b"]).labels
+        array([0., 2., 1.])
         """
         _check_several(bags)
-        classes, second = check_classes(y, bags)
+        classes, which = check_classes(y, bags)
         weights = _sample_weight(sample_weight, bags)
-        of_class = _class_weight(class_weight, classes, second, weights)
-        weights = weights * of_class[second.astype(int)]
+        of_class = _class_weight(class_weight, classes, which, weights)
+        weights = weights * of_class[which]
         weights = weights / weights[weights > 0].mean()
-        for k in (0, 1):
-            if not weights[second == k].any():
+        for k, label in enumerate(classes):
+            if not weights[which == k].any():
                 raise InvalidLabelsError.because(
-                    f"all bags of class {show(classes[k])} have weight 0",
-                    "a positive weight in both classes",
+                    f"all bags of class {show(label)} have weight 0",
+                    "a positive weight in every class",
                     "Check sample_weight and class_weight.",
                 )
         effects = _effects(bags.covariates, weights)
         design = effects.design(bags.covariates, bags.n_bags)
-        return cls(np.where(second, 1.0, -1.0), 0.0, 1.0, effects, design, weights, classes)
+        labels = np.where(which == 1, 1.0, -1.0) if len(classes) == 2 else which.astype(float)
+        return cls(labels, 0.0, 1.0, effects, design, weights, classes)
+
+    @property
+    def against_the_rest(self) -> tuple[Task, ...]:
+        """Of many classes, a task of two for each: it, and all others; else this one alone."""
+        if self.classes is None or len(self.classes) == 2:
+            return (self,)
+        both = np.array([False, True])
+        return tuple(
+            replace(self, labels=np.where(self.labels == k, 1.0, -1.0), classes=both)
+            for k in range(len(self.classes))
+        )
 
     def take(self, bags: Bool[np.ndarray, " n"] | Int[np.ndarray, " k"]) -> Task:
         """Return the task of some of the bags, with labels on the same scale."""
         return replace(
-            self, labels=self.labels[bags], design=self.design[bags], weights=self.weights[bags]
+            self,
+            labels=self.labels[bags],
+            design=self.design[bags],
+            weights=self.weights[bags],
+            likelihood=None if self.likelihood is None else self.likelihood.take(bags),
         )
 
 
@@ -146,15 +200,16 @@ def _check_several(bags: Bags) -> None:
 def _class_weight(
     class_weight: Any,
     classes: np.ndarray,
-    second: Bool[np.ndarray, " n"],
+    which: Int[np.ndarray, " n"],
     weights: Float64[np.ndarray, " n"],
-) -> Float64[np.ndarray, " 2"]:
+) -> Float64[np.ndarray, " k"]:
     """Return the weight of each class: equal, balanced, or given by class."""
     if class_weight is None:
-        return np.ones(2)
+        return np.ones(len(classes))
     if isinstance(class_weight, str) and class_weight == "balanced":
-        share = float(weights[second].sum() / weights.sum())
-        return np.array([0.5 / max(1.0 - share, 1e-300), 0.5 / max(share, 1e-300)])
+        others = [weights[which == k].sum() / weights.sum() for k in range(1, len(classes))]
+        shares = np.array([1.0 - sum(others), *others])
+        return 1.0 / (len(classes) * np.maximum(shares, 1e-300))
     known = [label for label in classes.tolist() if isinstance(class_weight, dict)]
     if not known or not set(class_weight) <= set(known):
         raise InvalidLabelsError.because(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +32,22 @@ class Trajectories:
     n_steps: Int[np.ndarray, "c s"]
     energy: Float64[np.ndarray, "c s"]
     step_size: Float64[np.ndarray, " c"]
+
+    @classmethod
+    def together(cls, runs: Sequence[Trajectories | None]) -> Trajectories | None:
+        """Return independent runs as one, or None if there are none.
+
+        Of each draw it has the longest trajectory, and whether any ran off.
+        """
+        known = [run for run in runs if run is not None]
+        if len(known) < 2:
+            return known[0] if known else None
+        return cls(
+            np.any([run.diverging for run in known], axis=0),
+            np.max([run.n_steps for run in known], axis=0),
+            np.sum([run.energy for run in known], axis=0),
+            np.min([run.step_size for run in known], axis=0),
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,6 +61,12 @@ class FixedEffects:
         raw = np.column_stack([np.ones(n_bags), (covariates - self.center) / self.scale])
         return raw @ self.mixing
 
+    def without(self, column: int) -> FixedEffects:
+        """Return effects in which a covariate, constant in training, has no part at all."""
+        mixing = self.mixing.copy()
+        mixing[1 + column] = 0.0
+        return FixedEffects(self.center, self.scale, mixing)
+
     def unmix(
         self, coefficients: Float64[np.ndarray, " r"]
     ) -> tuple[float, Float64[np.ndarray, " c"]]:

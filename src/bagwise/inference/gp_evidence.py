@@ -9,7 +9,7 @@ what f varies around that average. To first order its variance is
 the α^T C_i α of the paper's model, in which f is linear. As g is not known before f is, the prior's
 average of it, κ's nugget, takes its place at first; then f is fitted again with the g just found.
 
-Given A = K + diag(bag) and the labels, :func:`regress` and :func:`classify` have the evidence and
+Given A = K + diag(bag) and the labels, :func:`regress` and :func:`laplace` have the evidence and
 its slope in A; the slopes in the scales of κ, in η and τ follow by the chain rule.
 
 References
@@ -20,8 +20,10 @@ Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, sections
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float64, Int
@@ -29,13 +31,13 @@ from scipy.linalg import cho_solve, cholesky, get_lapack_funcs
 from scipy.optimize import minimize
 
 from bagwise.embedding.model import EmbeddingModel
-from bagwise.embedding.posterior import EmbeddingPosterior, size_groups
+from bagwise.embedding.posterior import MAX_GROUPS, EmbeddingPosterior, size_groups
 from bagwise.inference.second_level import Coordinates, Inputs, Scales, SecondLevelKernel
-from bagwise.likelihoods.base import Likelihood
-from bagwise.likelihoods.probit import Probit
+from bagwise.likelihoods.base import Bend, Linked
 
 Vector = Float64[np.ndarray, " n"]
 Matrix = Float64[np.ndarray, "n n"]
+Place = Float64[np.ndarray, " q"]
 
 # Mean and standard deviation of the prior of each scale, as in their vector; labels standardised.
 PRIORS = {
@@ -59,6 +61,9 @@ PRIORS = {
 DOUBT = 1.0 / 0.15
 ROUND = 0.1
 
+# Least standard deviation of log sizes: bags that differ less count as nearly of one size.
+LEAST_SPREAD = 0.1
+
 # Least variance added to the diagonal, for labels of variance 1: keeps A well conditioned.
 JITTER = 1e-8
 
@@ -69,9 +74,11 @@ TOLERANCE = 1e-6
 # How far scales may go from the middle of their priors, in standard deviations.
 BOUND = 6.0
 
-# Steps of Newton's method to the mode of the latent values of classes, and when it ends.
+# Steps of Newton's method to the mode of latent values, when it ends, and how often a step that
+# leads uphill is halved: rounding error does, at the mode.
 NEWTON_STEPS = 50
 NEWTON_TOLERANCE = 1e-9
+HALVINGS = 40
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,7 @@ class Sizing:
 
     Attributes
     ----------
-    center, scale : of log N; scale is 1 if all bags have one size
+    center, scale : of log N; scale is at least that of sizes that differ by a tenth
     typical : Ñ, the median size
     """
 
@@ -92,8 +99,8 @@ class Sizing:
     def of(cls, sizes: Vector) -> Sizing:
         """Learn from the training bags."""
         logs = np.log(sizes)
-        spread = float(logs.std())
-        return cls(float(logs.mean()), spread if spread > 1e-9 else 1.0, float(np.median(sizes)))
+        spread = max(float(logs.std()), LEAST_SPREAD)
+        return cls(float(logs.mean()), spread, float(np.median(sizes)))
 
     def __call__(self, sizes: Vector) -> Vector:
         """Return the standardised log sizes."""
@@ -114,12 +121,14 @@ class Conditional:
     alpha : (n,); the mean at a new bag is k·α
     precision : (n, n), P; the variance at a new bag falls by k^T P k
     slope : (n, n), of the loss in A
+    by_noise : (n,), of the loss in the noise of each bag
     """
 
     loss: float
     alpha: Vector
     precision: Matrix
     slope: Matrix
+    by_noise: Vector
 
 
 def regress(gram: Matrix, noise: Vector, labels: Vector) -> Conditional:
@@ -139,7 +148,8 @@ def regress(gram: Matrix, noise: Vector, labels: Vector) -> Conditional:
     precision = inverse_of(factor)
     alpha = precision @ labels
     loss = 0.5 * float(labels @ alpha) + float(np.sum(np.log(np.diagonal(factor))))
-    return Conditional(loss, alpha, precision, _slope(precision, alpha))
+    slope = _slope(precision, alpha)
+    return Conditional(loss, alpha, precision, slope, np.diagonal(slope))
 
 
 def _slope(precision: Matrix, alpha: Vector) -> Matrix:
@@ -148,58 +158,122 @@ def _slope(precision: Matrix, alpha: Vector) -> Matrix:
     return slope
 
 
-def classify(gram: Matrix, weights: Vector, labels: Vector, likelihood: Likelihood) -> Conditional:
-    """Condition on classes ±1, by Laplace's approximation around the most probable latent values.
+def laplace(
+    gram: Matrix, noise: Vector, weights: Vector, labels: Vector, likelihood: Linked
+) -> Conditional:
+    """Condition on classes or counts, by Laplace's approximation around the most probable values.
 
     With W the curvature of −log p there and B = I + W^½ A W^½, P = W^½ B^-1 W^½.
 
     Parameters
     ----------
     gram : (n, n), A
+    noise : (n,), noise level of each bag, of likelihoods that have one
     weights : (n,), of the labels' log probabilities
-    labels : (n,), −1 or 1;  likelihood : Probit
+    labels : (n,);  likelihood : Linked
 
     Examples
     --------
-    >>> classify(np.eye(2), np.ones(2), np.array([-1.0, 1.0]), Probit()).alpha.round(2)
+    >>> from bagwise.likelihoods import Probit
+    >>> one = np.ones(2)
+    >>> laplace(np.eye(2), one, one, np.array([-1.0, 1.0]), Probit()).alpha.round(2)
     array([-0.51,  0.51])
     """
-    n = len(labels)
-    matrix, one = gram + JITTER * np.eye(n), np.ones(n)
-    alpha, latent, before = np.zeros(n), np.zeros(n), np.inf
-    for _ in range(NEWTON_STEPS):
-        terms = likelihood.terms(labels, latent, one)
-        value = 0.5 * float(alpha @ latent) + float(weights @ terms.value)
-        half = np.sqrt(weights * terms.mean_mean)
-        factor = _laplace_factor(matrix, half)
-        if before - value < NEWTON_TOLERANCE * n:
-            break
-        before = value
-        target = half**2 * latent - weights * terms.by_mean
-        inner = cho_solve((factor, True), half * (matrix @ target), check_finite=False)
-        alpha = target - half * inner
-        latent = matrix @ alpha
+    matrix = gram + JITTER * np.eye(len(labels))
+
+    bend_at = partial(bend_of, likelihood, labels, noise)
+    alpha, _, bend, value = to_mode(bend_at, weights, Duals(matrix), np.zeros(len(labels)))
+    half = np.sqrt(weights * bend.second)
+    factor = _laplace_factor(matrix, half)
     precision = inverse_of(factor)
     precision *= half[:, None] * half
     through = precision @ matrix
     left_var = np.diagonal(matrix) - np.sum(through * matrix, axis=0)
-    bend = 0.5 * weights * left_var * third_derivative(labels, latent)
-    implicit = 0.5 * (bend - through @ bend)  # the mode moves with A
-    slope, cross = _slope(precision, alpha), np.multiply.outer(implicit, alpha)
+    pull = 0.5 * weights * left_var * bend.third  # of ½ log|B| in the mode
+    moved = pull - through @ pull  # (I + WA)^-1 of it: the mode moves with A
+    slope, cross = _slope(precision, alpha), np.multiply.outer(0.5 * moved, alpha)
     slope += cross
     slope += cross.T
+    by_noise = weights * (
+        bend.noise_value + 0.5 * left_var * bend.noise_second - (matrix @ moved) * bend.noise_first
+    )
     loss = value + float(np.sum(np.log(np.diagonal(factor))))
-    return Conditional(loss, alpha, precision, slope)
+    return Conditional(loss, alpha, precision, slope, by_noise)
 
 
-def third_derivative(labels: Vector, latent: Vector) -> Vector:
-    """Return the third derivative of −log Φ(yf) in f.
+def bend_of(likelihood: Linked, labels: Vector, noise: Vector, latent: Vector) -> Bend:
+    """Return what a likelihood says of the labels; latent values come last."""
+    return likelihood.bend(labels, latent, noise)
 
-    With u = yf and r = φ(u)/Φ(u) it is y r {1 − (r + u)(2r + u)}.
+
+class Places(Protocol):
+    """Coordinates in which latent values are linear."""
+
+    def latent(self, at: Place) -> tuple[Vector, float]:
+        """Return the latent values, and −log of their prior."""
+        ...
+
+    def newton(self, at: Place, slope: Vector, curve: Vector) -> Place:
+        """Return the step to where the quadratic approximation is least.
+
+        ``slope`` and ``curve`` are derivatives of −log p of the labels in the latent values.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Duals:
+    """Latent values f = Aα, with the prior ½ α·f."""
+
+    matrix: Matrix
+
+    def latent(self, at: Vector) -> tuple[Vector, float]:
+        """Return Aα and ½ α^T A α."""
+        latent = self.matrix @ at
+        return latent, 0.5 * float(at @ latent)
+
+    def newton(self, at: Vector, slope: Vector, curve: Vector) -> Vector:
+        """Return (I + WA)^-1 (−slope − α): of what is left, so that no digits cancel."""
+        left, half = -slope - at, np.sqrt(curve)
+        factor = _laplace_factor(self.matrix, half)
+        inner = cho_solve((factor, True), half * (self.matrix @ left), check_finite=False)
+        return left - half * inner
+
+
+def to_mode(
+    bend_at: Callable[[Vector], Bend], weights: Vector, places: Places, start: Place
+) -> tuple[Place, Vector, Bend, float]:
+    """Find the mode of latent values by Newton's method, with steps that lead uphill halved.
+
+    Parameters
+    ----------
+    bend_at : latent values ↦ −log p of the labels and its derivatives;  weights : (n,), of the bags
+    places : coordinates of latent values
+    start : coordinates, at which latent values are those of the average bag
+
+    Returns
+    -------
+    coordinates, latent values, their Bend, and −log of likelihood and prior
     """
-    u = labels * latent
-    r = -labels * Probit().terms(labels, latent, np.ones(len(u))).by_mean
-    return labels * r * (1.0 - (r + u) * (2.0 * r + u))
+    at = start
+    latent, penalty = places.latent(at)
+    bend = bend_at(latent)
+    value = penalty + float(weights @ bend.value)
+    for _ in range(NEWTON_STEPS):
+        step = places.newton(at, weights * bend.first, weights * bend.second)
+        before, share = value, 1.0
+        for _ in range(HALVINGS):
+            new = at + share * step
+            latent, penalty = places.latent(new)
+            bend = bend_at(latent)
+            value = penalty + float(weights @ bend.value)
+            if value <= before + NEWTON_TOLERANCE * len(weights):
+                break
+            share *= 0.5
+        at = new
+        if before - value < NEWTON_TOLERANCE * len(weights):
+            break
+    return at, latent, bend, value
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,9 +285,11 @@ class GPProblem:
     model : EmbeddingModel;  posterior : EmbeddingPosterior of the bags, at any η
     labels, weights : (n,);  design : (n, r)
     start : Scales, where the search begins;  free : names of those that are sought
-    likelihood : Probit of classes, or None of real labels
+    likelihood : Linked, of classes and counts, or None of real labels
     slopes : (n, c), of the mean in what each bag says, t, or None if f is not known yet. They are
         what the labels determine; in the embedding itself they are 1/(1 − κ) times as steep
+    center : Scales, around which the priors are, or None for the start
+    most_groups : of bags that count as being of one size
     """
 
     model: EmbeddingModel
@@ -223,9 +299,10 @@ class GPProblem:
     design: Float64[np.ndarray, "n r"]
     start: Scales
     free: tuple[str, ...]
-    likelihood: Likelihood | None = None
+    likelihood: Linked | None = None
     slopes: Float64[np.ndarray, "n c"] | None = None
     center: Scales | None = None
+    most_groups: int = MAX_GROUPS
 
     @cached_property
     def sizes(self) -> Vector:
@@ -240,7 +317,7 @@ class GPProblem:
     @cached_property
     def groups(self) -> tuple[Float64[np.ndarray, " g"], Int[np.ndarray, " n"]]:
         """Typical size of each group, and the group of each bag."""
-        return size_groups(self.sizes)
+        return size_groups(self.sizes, self.most_groups)
 
     def take(self, bags: np.ndarray) -> GPProblem:
         """Return the problem of some of the bags."""
@@ -251,6 +328,7 @@ class GPProblem:
             weights=self.weights[bags],
             design=self.design[bags],
             slopes=None if self.slopes is None else self.slopes[bags],
+            likelihood=None if self.likelihood is None else self.likelihood.take(bags),
         )
 
     def state(self, scales: Scales) -> State:
@@ -271,8 +349,9 @@ class GPProblem:
         return State(inputs, coordinates, posterior.slack[posterior.size_of], group_slack)
 
     def noise(self, scales: Scales) -> Vector:
-        """Return the noise variance of each bag's label."""
-        return (scales.noise + scales.size_noise * self.sizing.smallness(self.sizes)) / self.weights
+        """Return the noise variance of each bag's label, or the noise level of its likelihood."""
+        level = scales.noise + scales.size_noise * self.sizing.smallness(self.sizes)
+        return level / self.weights if self.likelihood is None else level
 
     def bag_var(self, state: State) -> Vector:
         """Return what f varies over what is left open of each bag."""
@@ -284,7 +363,7 @@ class GPProblem:
         """Condition on the labels."""
         if self.likelihood is None:
             return regress(gram, self.noise(scales), self.labels)
-        return classify(gram, self.weights, self.labels, self.likelihood)
+        return laplace(gram, self.noise(scales), self.weights, self.labels, self.likelihood)
 
     def fit(self, scales: Scales) -> tuple[State, Conditional]:
         """Return the process at some scales."""
@@ -293,20 +372,30 @@ class GPProblem:
         gram[np.diag_indices_from(gram)] += self.bag_var(state)
         return state, self.condition(gram, scales)
 
-    def loss(self, theta: Float64[np.ndarray, " h"]) -> tuple[float, Float64[np.ndarray, " h"]]:
-        """Return −log evidence − log prior of the scales, and its gradient."""
+    def loss(
+        self, theta: Float64[np.ndarray, " h"], others: Sequence[GPProblem] = ()
+    ) -> tuple[float, Float64[np.ndarray, " h"]]:
+        """Return −log evidence − log prior of the scales, and its gradient.
+
+        ``others`` are problems of the same bags with other labels, such as the classes against the
+        rest, whose −log evidence at the same scales is added.
+        """
         scales = self.start.moved(self.free, theta)
         kernel, state = SecondLevelKernel(scales), self.state(scales)
         gauss = kernel.gauss(state.inputs, state.inputs)
-        gram = gauss + kernel.exact_part(state.inputs, state.inputs)
-        gram[np.diag_indices_from(gram)] += self.bag_var(state)
-        try:
-            found = self.condition(gram, scales)
-        except np.linalg.LinAlgError:
-            return HOPELESS, np.zeros_like(theta)
-        by_scale = self._chain(kernel, state, found.slope, gauss)
+        average = gauss + kernel.exact_part(state.inputs, state.inputs)
         value, slope = self._minus_log_prior(theta)
-        return found.loss + value, np.array([by_scale[name] for name in self.free]) + slope
+        for problem in (self, *others):
+            gram = average.copy()
+            gram[np.diag_indices_from(gram)] += problem.bag_var(state)
+            try:
+                found = problem.condition(gram, scales)
+            except np.linalg.LinAlgError:
+                return HOPELESS, np.zeros_like(theta)
+            by_scale = problem._chain(kernel, state, found, gauss)
+            value += found.loss
+            slope = slope + np.array([by_scale[name] for name in self.free])
+        return value, slope
 
     def _minus_log_prior(
         self, theta: Float64[np.ndarray, " h"]
@@ -321,17 +410,18 @@ class GPProblem:
         return float(values.sum()), slopes
 
     def _chain(
-        self, kernel: SecondLevelKernel, state: State, slope: Matrix, gauss: Matrix
+        self, kernel: SecondLevelKernel, state: State, found: Conditional, gauss: Matrix
     ) -> dict[str, float]:
-        """Return the slopes of the loss in the scales, given that in A."""
-        scales, own = kernel.scales, np.diagonal(slope)
-        gradient = kernel.gradient(state.inputs, slope, gauss)
+        """Return the slopes of the loss in the scales, given those in A and in the noise."""
+        scales, own = kernel.scales, np.diagonal(found.slope)
+        gradient = kernel.gradient(state.inputs, found.slope, gauss)
         if self.slopes is None:
             gradient += kernel.nugget_gradient(state.inputs, own)
         by_scale = gradient.by_scale
-        by_scale["noise"] = scales.noise * float(own @ (1.0 / self.weights))
+        by_level = found.by_noise / self.weights if self.likelihood is None else found.by_noise
         smallness = self.sizing.smallness(self.sizes)
-        by_scale["size_noise"] = scales.size_noise * float(own @ (smallness / self.weights))
+        by_scale["noise"] = scales.noise * float(np.sum(by_level))
+        by_scale["size_noise"] = scales.size_noise * float(np.sum(by_level * smallness))
         mean, var = gradient.by_mean * state.inputs.mean, gradient.by_var * state.inputs.var
         # a has the slopes κ − ½ and −κ in log η and log τ, c has κ − 1 and 1 − κ
         by_var = float(np.sum(var * (1.0 - state.group_slack)))
@@ -356,7 +446,9 @@ class GPProblem:
     def _prior_sd(self) -> Float64[np.ndarray, " h"]:
         return np.array([PRIORS[name][1] for name in self.free])
 
-    def maximise(self, max_steps: int = MAX_STEPS) -> tuple[Scales, float]:
+    def maximise(
+        self, max_steps: int = MAX_STEPS, others: Sequence[GPProblem] = ()
+    ) -> tuple[Scales, float]:
         """Return the scales of the largest evidence, and −log evidence per bag."""
         if not self.free:
             return self.start, self.fit(self.start)[1].loss / len(self.labels)
@@ -364,6 +456,7 @@ class GPProblem:
         found = minimize(
             self.loss,
             np.clip(self.start.vector(self.free), low, high),
+            args=(others,),
             jac=True,
             method="L-BFGS-B",
             bounds=list(zip(low, high, strict=True)),

@@ -12,18 +12,15 @@ regression: deterministic training conditional.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float64
 from scipy.linalg import cholesky, eigh, solve_triangular
 
-from bagwise.inference.gp_evidence import (
-    JITTER,
-    NEWTON_STEPS,
-    NEWTON_TOLERANCE,
-)
-from bagwise.likelihoods.base import Likelihood
+from bagwise.inference.gp_evidence import JITTER, Place, bend_of, to_mode
+from bagwise.likelihoods.base import Linked
 
 Vector = Float64[np.ndarray, " n"]
 Cross = Float64[np.ndarray, "n m"]
@@ -61,29 +58,63 @@ def induce_labels(
     return _solved(features, back, 1.0 / noise, labels / noise)
 
 
-def induce_classes(
+def induce_latent(
     gram: Float64[np.ndarray, "m m"],
     cross: Cross,
     bag_var: Vector,
+    noise: Vector,
     weights: Vector,
     labels: Vector,
-    likelihood: Likelihood,
+    likelihood: Linked,
 ) -> Induced:
-    """Condition on classes ±1: Newton's method in v, with the bag integrated over by the link."""
+    """Condition on classes or counts, by Laplace's approximation.
+
+    Latent values are Ψv + Db with D = diag(bag_var) and b ~ N(0, D^-1), which is integrated over
+    as v is: with W the curvature of −log p, bags have the precision W/(1 + WD).
+
+    Parameters
+    ----------
+    noise, weights, labels, likelihood : as in :func:`bagwise.inference.gp_evidence.laplace`
+    """
     features, back = _features(gram, cross)
-    v, var, before = np.zeros(features.shape[1]), 1.0 + bag_var, np.inf
-    for _ in range(NEWTON_STEPS):
-        latent = features @ v
-        terms = likelihood.terms(labels, latent, var)
-        value = 0.5 * float(v @ v) + float(weights @ terms.value)
-        if before - value < NEWTON_TOLERANCE * len(labels):
-            break
-        before, curve = value, weights * terms.mean_mean
-        target = curve * latent - weights * terms.by_mean
-        hessian = features.T @ (curve[:, None] * features)
+    m, n = features.shape[1], len(labels)
+    bend_at = partial(bend_of, likelihood, labels, noise)
+    at, latent, bend, _ = to_mode(
+        bend_at, weights, BasisAndBags(features, bag_var), np.zeros(m + n)
+    )
+    curve = weights * bend.second
+    widened = 1.0 + curve * bag_var
+    target = (curve * latent - weights * bend.first) / widened
+    found = _solved(features, back, curve / widened, target)
+    return replace(found, alpha=back @ at[:m], mean=features @ at[:m])
+
+
+@dataclass(frozen=True, eq=False)
+class BasisAndBags:
+    """Latent values Ψv + Db, in the coordinates (v, b), with the prior ½ |v|² + ½ b^T D b."""
+
+    features: Cross
+    bag_var: Vector
+
+    def latent(self, at: Place) -> tuple[Vector, float]:
+        """Return the latent values, and −log of their prior."""
+        v, b = self._parts(at)
+        penalty = 0.5 * float(v @ v) + 0.5 * float(self.bag_var @ b**2)
+        return self.features @ v + self.bag_var * b, penalty
+
+    def newton(self, at: Place, slope: Vector, curve: Vector) -> Place:
+        """Return the step, of v first and then of b, which are independent but for v."""
+        (v, b), widened = self._parts(at), 1.0 + curve * self.bag_var
+        left, precision = -slope - b, curve / widened
+        hessian = self.features.T @ (precision[:, None] * self.features)
         hessian[np.diag_indices_from(hessian)] += 1.0
-        v = np.linalg.solve(hessian, features.T @ target)
-    return _solved(features, back, curve, target)
+        rest = -v - self.features.T @ (slope + precision * self.bag_var * left)
+        step = np.linalg.solve(hessian, rest)
+        return np.concatenate([step, (left - curve * (self.features @ step)) / widened])
+
+    def _parts(self, at: Place) -> tuple[np.ndarray, Vector]:
+        m = self.features.shape[1]
+        return at[:m], at[m:]
 
 
 def _features(

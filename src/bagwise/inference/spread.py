@@ -59,7 +59,7 @@ class Spread:
         both = np.column_stack([mean, log_size])
         scale = both.std(axis=0)
         none = cls(both.mean(axis=0), np.where(scale > 0, scale, 1.0), np.zeros(6))
-        phi, fold = none._columns(mean, log_size), _folds(len(mean))
+        phi, fold = none._columns(mean, log_size), folds(len(mean))
 
         def held_out(ridge: float) -> float:
             total = 0.0
@@ -77,6 +77,11 @@ class Spread:
             return none
         return cls(none.center, none.scale, _fit(phi, squares, weights, best))
 
+    def scaled(self, factor: float) -> Spread:
+        """Return the spread of variances that are larger by a factor."""
+        more = np.array([np.log(factor), 0.0, 0.0, 0.0, 0.0, 0.0])
+        return Spread(self.center, self.scale, self.coefficients + more)
+
     def __call__(
         self, mean: Float64[np.ndarray, " n"], log_size: Float64[np.ndarray, " n"]
     ) -> Float64[np.ndarray, " n"]:
@@ -92,7 +97,8 @@ class Spread:
         return np.column_stack([np.ones_like(m), m, s, m**2 - 1.0, s**2 - 1.0, m * s])
 
 
-def _folds(n: int) -> np.ndarray:
+def folds(n: int) -> np.ndarray:
+    """Return which part each residual is in, always the same."""
     return np.random.default_rng(0).permutation(n) % FOLDS
 
 

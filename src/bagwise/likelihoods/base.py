@@ -7,8 +7,9 @@ optimisers need, and the predictive distribution that follows. Adding one is add
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from jaxtyping import Float64
@@ -16,6 +17,7 @@ from jaxtyping import Float64
 from bagwise._utils.arrays import NUMPY, ArrayLibrary
 from bagwise.predictions.classes import ClassPrediction
 from bagwise.predictions.latent import Query
+from bagwise.predictions.many_classes import ManyClassPrediction
 from bagwise.predictions.mixture import MixturePrediction
 
 Vector = Float64[np.ndarray, " n"]
@@ -42,6 +44,42 @@ class Terms:
     fisher_mean: Vector
     fisher_cross: Vector
     fisher_var: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Bend:
+    """Minus log probability of labels at known latent values f and its derivatives; arrays (n,).
+
+    Attributes
+    ----------
+    value : −log p(y | f), up to a constant
+    first, second, third : its derivatives in f
+    noise_value, noise_first, noise_second : derivatives of value, first and second in the noise
+        level, of likelihoods that have one, or 0
+    """
+
+    value: Vector
+    first: Vector
+    second: Vector
+    third: Vector
+    noise_value: Vector | float = 0.0
+    noise_first: Vector | float = 0.0
+    noise_second: Vector | float = 0.0
+
+
+class Linked(Protocol):
+    """What Laplace's approximation asks of labels that are no latent value with Gaussian noise.
+
+    −log p is convex in the latent value.
+    """
+
+    def bend(self, y: Vector, latent: Vector, noise: Vector) -> Bend:
+        """Return −log p(y | f) and its derivatives."""
+        ...
+
+    def take(self, bags: Any) -> Self:
+        """Return the likelihood of some of the bags."""
+        ...
 
 
 class Likelihood(ABC):
@@ -73,7 +111,7 @@ class Likelihood(ABC):
 
 
 class ClassLikelihood(Likelihood):
-    """A likelihood of two classes, labelled −1 and +1."""
+    """A likelihood of two classes, labelled −1 and +1; of more, one is told from the rest."""
 
     @abstractmethod
     def probability(self, mean: Any, var: Any) -> Any:
@@ -83,3 +121,16 @@ class ClassLikelihood(Likelihood):
         """Return the probability of the classes, averaged over the draws."""
         latent = MixturePrediction.from_latent(query.latent(), sizes=sizes, ids=ids, query=query)
         return ClassPrediction(latent, self, classes)
+
+    def predict_classes(
+        self, queries: Sequence[Query], *, sizes: Any, ids: Any, classes: np.ndarray
+    ) -> ClassPrediction | ManyClassPrediction:
+        """Return the probability of two classes by one query, or of more by one against the rest.
+
+        Each query is of a head that tells its class from all others.
+        """
+        if len(queries) == 1:
+            return self.predict(queries[0], sizes=sizes, ids=ids, classes=classes)
+        both = np.array([False, True])
+        each = [self.predict(query, sizes=sizes, ids=ids, classes=both) for query in queries]
+        return ManyClassPrediction(each, classes)

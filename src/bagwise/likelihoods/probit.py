@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
 from bagwise._utils.arrays import NUMPY, ArrayLibrary
-from bagwise.likelihoods.base import ClassLikelihood, Terms, Vector
+from bagwise.likelihoods.base import Bend, ClassLikelihood, Terms, Vector
 
 LOG_ROOT_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
 
@@ -53,6 +53,20 @@ class Probit(ClassLikelihood):
             fisher_cross=expected * u_mean * u_var,
             fisher_var=expected * u_var**2,
         )
+
+    def bend(self, y: Vector, latent: Vector, noise: Vector) -> Bend:
+        """Return −log Φ(yf) and its derivatives; there is no noise beside the link's own.
+
+        With u = yf and r = φ(u)/Φ(u) the third is y r {1 − (r + u)(2r + u)}.
+        """
+        terms, u = self.terms(y, latent, np.ones_like(latent)), y * latent
+        r = -y * terms.by_mean
+        third = y * r * (1.0 - (r + u) * (2.0 * r + u))
+        return Bend(terms.value, terms.by_mean, terms.mean_mean, third)
+
+    def take(self, bags: Any) -> Self:
+        """Return the same link."""
+        return self
 
     def probability(self, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         """Return Φ(ξ/√(1 + v)), the integral of Φ over N(ξ, v)."""

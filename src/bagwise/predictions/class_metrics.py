@@ -1,4 +1,4 @@
-"""Scores of predicted probabilities of two classes against labels.
+"""Scores of predicted probabilities of classes against labels.
 
 Each function takes the prediction first, then the labels ``y`` (n,), of any type. Users find them
 in `bagwise.metrics`.
@@ -18,7 +18,7 @@ from scipy.special import betaincinv
 from bagwise._utils.levels import LEVEL
 from bagwise.bags.per_bag import PerBag
 from bagwise.exceptions import BagwiseError
-from bagwise.predictions.classes import check_class_labels
+from bagwise.predictions.classes import check_class_labels, place_of
 from bagwise.predictions.size_groups import equal_shares, text_table
 from bagwise.predictions.tabular import frame_of
 
@@ -50,12 +50,12 @@ class ClassPredictive(Protocol):
 
     @property
     def classes(self) -> np.ndarray:
-        """The two classes (2,)."""
+        """The classes (k,)."""
         ...
 
     @property
-    def probability(self) -> np.ndarray:
-        """Probability of the second class, (n,)."""
+    def proba(self) -> np.ndarray:
+        """Probability of each class, (n, k)."""
         ...
 
     def log_prob(self, y: PerBag) -> np.ndarray:
@@ -67,20 +67,22 @@ class ClassPredictive(Protocol):
 def log_loss(prediction: ClassPredictive, y: PerBag) -> float:
     """Mean negative log probability of the labels: -mean_i log P(y_i), in nats.
 
-    A model that knows only that the classes are as frequent has log 2 = 0.693.
+    A model that knows only that k classes are as frequent has log k: of two, 0.693.
     """
     return float(-np.mean(prediction.log_prob(y)))
 
 
 @of_prediction
 def brier(prediction: ClassPredictive, y: PerBag) -> float:
-    """Mean squared error of the probability p of the second class, in [0, 1].
+    """Mean squared error of the probabilities, in [0, 1].
 
-    mean_i (p_i - 1[y_i = classes[1]])^2
+    mean_i ½ Σ_k (p_ik - 1[y_i = classes[k]])^2
+
+    Of two classes that is (p_i - 1[y_i = classes[1]])^2 of the probability p of the second.
 
     References
     ----------
-    Brier (1950), Verification of forecasts expressed in terms of probability. His sum over both
+    Brier (1950), Verification of forecasts expressed in terms of probability. His sum over the
     classes is twice this.
     """
     return float(np.mean(class_scores(prediction, y)["brier"]))
@@ -95,15 +97,42 @@ def accuracy(prediction: ClassPredictive, y: PerBag) -> float:
 def class_scores(prediction: ClassPredictive, y: PerBag) -> dict[str, np.ndarray]:
     """Scores of each bag, arrays (n,): log_loss, brier, accuracy, calibration.
 
-    The last is 1[y_i = classes[1]] - p_i, whose mean is near zero when calibrated.
+    The last is 1[y_i = classes[1]] - p_i of two classes, and of more 1[y_i is the most probable] -
+    the probability of that one; its mean is near zero when calibrated.
     """
-    second, p = _labels(prediction, y), prediction.probability
+    which = _labels(prediction, y)
+    hit, p, right = _stated(prediction, which)
+    if len(prediction.classes) == 2:
+        squares = (p - hit) ** 2
+    else:
+        squares = 0.5 * np.sum((prediction.proba - _indicators(prediction, which)) ** 2, axis=1)
     return {
         "log_loss": -prediction.log_prob(y),
-        "brier": (p - second) ** 2,
-        "accuracy": (p >= 0.5) == second,
-        "calibration": second - p,
+        "brier": squares,
+        "accuracy": right,
+        "calibration": hit - p,
     }
+
+
+def _stated(
+    prediction: ClassPredictive, which: np.ndarray, of: Any = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return of each bag whether an event came true, its probability, and if the class is right.
+
+    The event is to be of a class, by default of two the second, of more the most probable.
+    """
+    p, n = prediction.proba, len(which)
+    two = len(prediction.classes) == 2
+    top = (p[:, 1] >= 0.5).astype(np.int64) if two else np.argmax(p, axis=1)
+    if of is None:
+        chosen = np.ones(n, dtype=np.int64) if two else top
+    else:
+        chosen = np.full(n, place_of(of, prediction.classes))
+    return which == chosen, p[np.arange(n), chosen], which == top
+
+
+def _indicators(prediction: ClassPredictive, which: np.ndarray) -> np.ndarray:
+    return which[:, None] == np.arange(len(prediction.classes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +144,8 @@ class Reliability:
     lower, upper : (m,) ends of each bin of predicted probability, [lower, upper); the last bin
         includes its upper end
     bags : (m,) number of bags
-    predicted : (m,) mean predicted probability of the second class
-    observed : (m,) share of bags of the second class
+    predicted : (m,) mean predicted probability of the second class, or of many of the predicted
+    observed : (m,) share of bags of that class
     observed_lower, observed_upper : (m,) 95 % interval of the probability behind the share,
         exact for bags of one and the same probability
 
@@ -168,6 +197,7 @@ def reliability(
     n_bins: int = 10,
     *,
     strategy: str = "quantile",
+    of: Any = None,
 ) -> Reliability:
     """Compare predicted probabilities with the shares observed among bags of like probability.
 
@@ -178,6 +208,8 @@ def reliability(
     n_bins : number of bins of predicted probability, at most
     strategy : "quantile" for bins of about as many bags, where equal probabilities share a bin;
         "uniform" for bins of equal width in [0, 1], of which the empty ones are left out
+    of : class whose probability is compared; by default of two the second, and of more the one that
+        is most probable, whichever that is for a bag
 
     Examples
     --------
@@ -195,13 +227,13 @@ def reliability(
     >>> round(table.calibration_error, 3)
     0.041
     """
-    second, p = _labels(prediction, y), prediction.probability
+    hit, p, _ = _stated(prediction, _labels(prediction, y), of)
     if p.size == 0:
         raise BagwiseError.because("y is empty", "at least one bag", "Check how they were chosen.")
     edges = _edges(p, n_bins, strategy)
     index = np.searchsorted(edges[1:-1], p, side="right")  # the last bin includes its upper end
     bins, index, bags = np.unique(index, return_inverse=True, return_counts=True)
-    hits = np.bincount(index, weights=second)
+    hits = np.bincount(index, weights=hit)
     observed_lower, observed_upper = binomial_interval(hits, bags)
     return Reliability(
         lower=edges[bins],
@@ -242,4 +274,4 @@ def binomial_interval(hits: np.ndarray, bags: np.ndarray) -> tuple[np.ndarray, n
 
 def _labels(prediction: ClassPredictive, y: PerBag) -> np.ndarray:
     ids = getattr(prediction, "ids", None)
-    return check_class_labels(y, prediction.classes, len(prediction.probability), ids)
+    return check_class_labels(y, prediction.classes, len(prediction.proba), ids)

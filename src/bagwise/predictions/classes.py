@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int64
 from numpy.typing import ArrayLike
 
 from bagwise._utils.levels import LEVEL
@@ -25,6 +25,9 @@ from bagwise.predictions.tabular import Tabular
 # finite.
 LEAST = float(np.nextafter(0.0, 1.0))
 
+
+# Of more classes than these, an error message names some.
+LISTED = 6
 
 # Causes of the variance of a latent value, which has no noise.
 LATENT_PARTS = ("bag", "weights")
@@ -68,7 +71,7 @@ class ClassPrediction(Tabular):
     def __init__(self, latent: MixturePrediction, likelihood: Link, classes: ArrayLike) -> None:
         self._latent: Any = latent
         self._likelihood = likelihood
-        self._classes = _checked_classes(classes)
+        self._classes = checked_classes(classes, 2)
         noise = latent.parts.noise.max(initial=0.0)
         if noise > 0:
             raise BagwiseError.because(
@@ -124,7 +127,7 @@ class ClassPrediction(Tabular):
 
     def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Log probability of the labels ``y`` (n,); at least -745, the log of the least float."""
-        second = check_class_labels(y, self._classes, len(self), self.ids).astype(np.intp)
+        second = check_class_labels(y, self._classes, len(self), self.ids)
         rows = np.arange(len(self))
         p, other = self._proba[rows, second], self._proba[rows, 1 - second]
         # The log of a probability that is nearly 1 is told by the other, which is not rounded.
@@ -192,15 +195,15 @@ class ClassPrediction(Tabular):
 
 def check_class_labels(
     y: Any, classes: np.ndarray, n_bags: int, ids: Any = None
-) -> Bool[np.ndarray, " n"]:
-    """Whether each label of ``y`` (n_bags,) is the second of the two ``classes`` (2,).
+) -> Int64[np.ndarray, " n"]:
+    """Return the place of each label of ``y`` (n_bags,) among the ``classes`` (k,).
 
     Labels with ids, such as a pandas Series, go by id: see `bagwise.bags.per_bag.in_bag_order`.
 
     Examples
     --------
     >>> check_class_labels(["no", "yes"], np.array(["no", "yes"]), 2)
-    array([False,  True])
+    array([0, 1])
     >>> check_class_labels(["no", "?"], np.array(["no", "yes"]), 2)
     Traceback (most recent call last):
     ...
@@ -221,19 +224,52 @@ def check_class_labels(
     if bad.size:
         raise InvalidLabelsError.because(
             f"y is {show(labels[bad[0]])} at row {bad[0]}",
-            f"{show(classes[0])} or {show(classes[1])}, the classes of the fit",
+            f"{listed(classes)}, the classes of the fit",
             "Drop the bags of other classes, and give labels of the type used in fit.",
         )
-    return index == 1
+    return index
 
 
-def _checked_classes(classes: ArrayLike) -> np.ndarray:
+def place_of(label: Any, classes: np.ndarray) -> int:
+    """Return the place of a label among the classes.
+
+    Examples
+    --------
+    >>> place_of("b", np.array(["a", "b", "c"]))
+    1
+    """
+    found = [k for k, known in enumerate(classes.tolist()) if known == label]
+    if not found:
+        raise InvalidLabelsError.because(
+            f"there is no class {show(label)}", listed(classes), "Give a label of the fit."
+        )
+    return found[0]
+
+
+def listed(classes: np.ndarray) -> str:
+    """Name the classes, or the first few of many.
+
+    Examples
+    --------
+    >>> listed(np.array(["a", "b", "c"])), listed(np.arange(9))
+    ("'a', 'b' or 'c'", '0, 1, 2, 3, … or 8')
+    """
+    names = [show(label) for label in classes.tolist()]
+    if len(names) > LISTED:
+        names = [*names[: LISTED - 2], "…", names[-1]]
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def checked_classes(classes: ArrayLike, count: int) -> np.ndarray:
+    """Return the classes, read-only, if there are so many and no two are the same."""
     values = np.array(classes)
-    if values.shape != (2,) or values[0] == values[1]:
+    if values.shape != (count,) or len(set(values.tolist())) != count:
         raise BagwiseError.because(
             f"classes are {' '.join(str(values).split())}",
-            "two different labels",
-            "Give them in order: the second is the one whose probability is stated.",
+            f"{'two' if count == 2 else count} different labels",
+            "Give them in order: the second is the one whose probability is stated."
+            if count == 2
+            else "Give them in the order of the predictions.",
         )
     values.flags.writeable = False
     return values

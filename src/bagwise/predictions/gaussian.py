@@ -156,6 +156,10 @@ class Prediction(Tabular):
         step = np.where(error >= 0, np.inf, -np.inf)  # the limit std -> 0
         return ndtr(np.divide(error, std, out=step, where=std > 0))
 
+    def pit(self, y: PerBag) -> Float[np.ndarray, " n"]:
+        """Probability integral transform of ``y`` (n,): uniform on (0, 1) if calibrated."""
+        return self.cdf(check_targets(y, len(self), self._ids))
+
     def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Log density at ``y`` (n,): -(log 2 pi var + (y - mean)^2 / var) / 2."""
         y = check_targets(y, len(self), self._ids)

@@ -21,6 +21,7 @@ from bagwise.predictions.gaussian import (
     check_sampling,
     check_targets,
 )
+from bagwise.predictions.many_classes import ManyClassPrediction
 from bagwise.predictions.parts import VarianceParts
 from bagwise.predictions.tabular import Tabular
 
@@ -143,6 +144,10 @@ class JoinedPrediction(Pieces, Prediction):
         """P(label <= y) per bag; ``y`` is a number or an array (n,)."""
         return self._at("cdf", np.broadcast_to(self._targets(y, scalar=True), (len(self),)))
 
+    def pit(self, y: PerBag) -> Float[np.ndarray, " n"]:
+        """Probability integral transform of ``y`` (n,)."""
+        return self._at("pit", self._targets(y))
+
     def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Log density at ``y`` (n,)."""
         return self._at("log_prob", self._targets(y))
@@ -184,15 +189,7 @@ class JoinedClassPrediction(Pieces, ClassPrediction):
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._take_pieces(pieces)
         first = pieces[0].prediction
-        for piece in pieces:
-            if piece.prediction.classes.tolist() != first.classes.tolist():
-                raise BagwiseError.because(
-                    f"pieces predict {first.classes.tolist()} and "
-                    f"{piece.prediction.classes.tolist()}",
-                    "the same two classes",
-                    "Fit all models to bags of both.",
-                )
-        self._classes, self._likelihood = first.classes, first._likelihood
+        self._classes, self._likelihood = _classes_of(pieces), first._likelihood
         latent = [replace(piece, prediction=piece.prediction.latent) for piece in pieces]
         self._latent = JoinedPrediction(latent)
         self._proba = self._join([piece.prediction.proba for piece in pieces])
@@ -213,10 +210,57 @@ class JoinedClassPrediction(Pieces, ClassPrediction):
         return pieces[0].prediction if len(pieces) == 1 else JoinedClassPrediction(pieces)
 
 
-Joined = JoinedPrediction | JoinedClassPrediction
+class JoinedManyClassPrediction(Pieces, ManyClassPrediction):
+    """Predictive distributions of n of many classes in pieces; see `JoinedPrediction`.
+
+    Parameters
+    ----------
+    pieces : sequence of Piece of a `ManyClassPrediction` each, of the same classes and link
+    """
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self._take_pieces(pieces)
+        classes = _classes_of(pieces)
+        of_class = [
+            [replace(piece, prediction=piece.prediction.each[k]) for piece in pieces]
+            for k in range(len(classes))
+        ]
+        super().__init__([JoinedClassPrediction(some) for some in of_class], classes)
+
+    @property
+    def mean(self) -> Float[np.ndarray, " n"]:
+        """Probability of the most probable class: the mean of its indicator."""
+        return self.probability
+
+    def at_size(self, n_points: ArrayLike) -> JoinedManyClassPrediction:
+        """Answer: what would I say with ``n_points`` points (scalar or (n,), > 0) in each bag."""
+        return JoinedManyClassPrediction(self._each("at_size", check_n_points(n_points, len(self))))
+
+    def __getitem__(self, index: Any) -> ManyClassPrediction:
+        """Prediction of some bags: an integer or id (one bag), a slice, a mask, or several."""
+        pieces = self._chosen(index)
+        return pieces[0].prediction if len(pieces) == 1 else JoinedManyClassPrediction(pieces)
+
+
+Joined = JoinedPrediction | JoinedClassPrediction | JoinedManyClassPrediction
 
 
 def joined(pieces: Sequence[Piece]) -> Joined:
     """Join pieces, of real labels or of classes."""
+    if isinstance(pieces[0].prediction, ManyClassPrediction):
+        return JoinedManyClassPrediction(pieces)
     classes = isinstance(pieces[0].prediction, ClassPrediction)
     return (JoinedClassPrediction if classes else JoinedPrediction)(pieces)
+
+
+def _classes_of(pieces: Sequence[Piece]) -> np.ndarray:
+    """Return the classes, which all pieces must have."""
+    first = pieces[0].prediction.classes
+    for piece in pieces:
+        if piece.prediction.classes.tolist() != first.tolist():
+            raise BagwiseError.because(
+                f"pieces predict {first.tolist()} and {piece.prediction.classes.tolist()}",
+                "the same classes",
+                "Fit all models to bags of every class.",
+            )
+    return first

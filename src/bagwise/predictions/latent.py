@@ -48,7 +48,7 @@ class Latent:
             np.zeros((1, 1)),
             np.zeros(n, dtype=np.int64),
             np.broadcast_to(weights_var, (n,)).astype(np.float64),
-            np.array([noise_var]),
+            np.array([noise_var], dtype=np.float64),
         )
 
     def scaled(self, center: float, scale: float) -> Latent:

@@ -128,8 +128,12 @@ def mean_width(prediction: Predictive, level: float = LEVEL) -> float:
 
 @of_prediction
 def pit(prediction: Predictive, y: PerBag) -> Float[np.ndarray, " n"]:
-    """Probability integral transform F_i(y_i), (n,); uniform on (0, 1) when calibrated."""
-    return np.asarray(prediction.cdf(_labels(prediction, y)))
+    """Probability integral transform F_i(y_i), (n,); uniform on (0, 1) when calibrated.
+
+    Of counts it is randomised between the steps of F, always in the same way: see
+    `bagwise.predictions.counts.CountPrediction.pit`.
+    """
+    return np.asarray(getattr(prediction, "pit", prediction.cdf)(_labels(prediction, y)))
 
 
 @dataclass(frozen=True)

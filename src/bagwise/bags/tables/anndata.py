@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from bagwise.bags.tables.files import Source, labels_table
 from bagwise.bags.tables.frames import listing, name_list
-from bagwise.bags.tables.reading import Reading, read_table
+from bagwise.bags.tables.reader import Reading, read
 from bagwise.bags.tables.roles import Roles
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 
@@ -54,7 +55,8 @@ def read_anndata(
     for name in used:
         if name in obs.columns:
             frame[name] = obs[name].reset_index(drop=True)
-    return read_table(frame, replace(roles, features=names), labels=labels)
+    roles = replace(roles, features=names)
+    return read(Source.of_frame(frame), roles, labels_table(labels, roles))
 
 
 def _open(path: Any) -> Any:

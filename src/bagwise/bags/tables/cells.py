@@ -179,7 +179,7 @@ class Tally:
     ----------
     n_cells, n_numbers : int
         Cells that are not missing; those of them that are numbers.
-    first, odd : the first cell, and the first that is no number with its row; None if there is none
+    odd : the first cell that is no number, with its row; None if there is none
     code : the first number that would lose zeros in front, such as ``"007"``
 
     Examples
@@ -198,7 +198,6 @@ class Tally:
         self._distinct: set[float] = set()
         self._tried: list[str] = []
         self.n_cells, self.n_numbers = 0, 0
-        self.first: Any = None
         self.odd: tuple[int, Any] | None = None
         self.code: str | None = None
 
@@ -208,7 +207,6 @@ class Tally:
         for cell, count in counts.items():
             if self._is_missing(cell):
                 continue
-            self.first = cell if self.first is None else self.first
             self.n_cells += count
             value = self._cells.number(cell)
             if value is None:
@@ -261,11 +259,11 @@ class Tally:
         row, cell = self.odd
         return error.because(
             f"column {self._name!r}: {self.n_numbers:,} of {self.n_cells:,} are numbers; "
-            f"row {row:,} is {shortened(cell)}",
+            f"row {row:,} is {show(cell)}",
             "numbers only",
             f"If it is a number, say {style}."
             if style
-            else f"Correct the cell, or say na_values={shortened(cell)} (--na) if it stands for a "
+            else f"Correct the cell, or say na_values={show(cell)} (--na) if it stands for a "
             "missing value; to leave the column out, name the others with features=[...].",
         )
 
@@ -295,9 +293,3 @@ def hashable(cells: list[Any]) -> Iterator[Any]:
             yield repr(cell)
         else:
             yield cell
-
-
-def shortened(cell: Any) -> str:
-    """Write a cell as Python would, cut if it is long."""
-    text = show(cell)
-    return text if len(text) <= 60 else text[:57] + "..."

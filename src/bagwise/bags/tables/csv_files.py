@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from bagwise.bags.tables.cells import NO_NUMBER, Cells, Tally
+from bagwise.bags.tables.files import CSV, check_same, files_in, forbidden
 from bagwise.bags.tables.frames import PLAIN, listing
 from bagwise.exceptions import BagwiseError
 
-CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 # Bytes of a block for each column: pyarrow makes an array of each column in each block, which for
 # thousands of columns takes longer than to read them. A row has to fit into a block.
 BYTES, LARGEST_BLOCK = 4096, 1 << 27
@@ -52,7 +52,7 @@ def read_csv(
     tables = []
     for file in files:
         own = names if len(files) == 1 else _own_header(file, cells)
-        _check_same(file, files[0], {*own, *folder_values(path, file)}, set(names))
+        check_same(file, files[0], {*own, *folder_values(path, file)}, set(names))
         table = _read(file, [n for n in own if n in wanted], ids, cells)
         for name, value in folder_values(path, file).items():
             if name in wanted:
@@ -92,8 +92,8 @@ def _read(file: Path, columns: Sequence[str], ids: Sequence[str], cells: Cells) 
                 file, read_options=read, parse_options=parse, convert_options=convert
             )
             break
-        except PermissionError:
-            raise
+        except PermissionError as error:
+            raise forbidden(file) from error
         except (OSError, ValueError) as error:  # damaged gz, rows that differ, encoding
             if "straddl" not in str(error) or block >= LARGEST_BLOCK:
                 raise _explained(file, error, cells) from error
@@ -122,62 +122,12 @@ def _together(tables: Sequence[Any], names: Sequence[str]) -> Any:
     return pa.table(columns, names=list(names))
 
 
-def _check_same(file: Path, first: Path, names: set[str], expected: set[str]) -> None:
-    odd = sorted(names ^ expected)
-    if odd:
-        raise BagwiseError.because(
-            f"{file} and {first} do not both have the column {odd[0]!r}",
-            "the same columns in all files of a folder",
-            "Write them with the same columns.",
-        )
-
-
-def files_in(path: Path, endings: tuple[str, ...]) -> list[Path]:
-    """Return the files of a path, a file or a folder, in order of their names.
-
-    Hidden files and those that start with an underscore are left out, as is usual.
-    """
-    if not path.is_dir():
-        return [path]
-    try:
-        files = sorted(_walk(path, endings))
-    except PermissionError as error:
-        raise forbidden(Path(error.filename or path)) from error
-    if not files:
-        kinds = [k for k, end in (("Parquet", ".parquet"), ("CSV", ".csv")) if end in endings]
-        raise BagwiseError.because(
-            f"the folder {path} has no {' or '.join(kinds)} files",
-            f"files that end in {', '.join(endings[:-1])} or {endings[-1]}",
-            "Name the file itself, or the folder in which they are.",
-        )
-    return files
-
-
-def _walk(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
-    for entry in path.iterdir():
-        if entry.name[0] in "._":
-            continue
-        if entry.is_dir():
-            yield from _walk(entry, endings)
-        elif entry.name.lower().endswith(endings) and entry.is_file():
-            yield entry
-
-
 def folder_values(path: Path, file: Path) -> dict[str, Any]:
     """Return the columns that folders such as ``year=2020`` below a path give to a file in them."""
     if not path.is_dir():
         return {}
     parts = [part.partition("=") for part in file.relative_to(path).parts[:-1] if "=" in part]
     return {name: int(value) if value.isdecimal() else value for name, _, value in parts}
-
-
-def forbidden(path: Path) -> BagwiseError:
-    """Return the error for a file or folder that this user may not read."""
-    return BagwiseError.because(
-        f"{path} may not be read by this user",
-        "a file you have permission to read",
-        "Change its permissions, for example with chmod u+r.",
-    )
 
 
 def read_header(path: Path, cells: Cells = PLAIN) -> list[str]:
@@ -196,8 +146,8 @@ def _own_header(path: Path, cells: Cells) -> list[str]:
         with _open_text(path) as file:
             rows = csv.reader(file, delimiter=_separator(path, cells))
             names = next((row for row in rows if row), None)
-    except PermissionError:
-        raise
+    except PermissionError as error:
+        raise forbidden(path) from error
     except (OSError, EOFError, UnicodeError, csv.Error) as error:
         raise _explained(path, error, cells) from error
     if names is None:

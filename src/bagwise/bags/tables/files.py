@@ -1,33 +1,238 @@
-"""Files: Parquet and CSV on disk as pyarrow tables, and from there as the arrays of bags."""
+"""Files, and frames, as sources of tables: Parquet and CSV, in memory or a batch at a time."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bagwise.bags.tables.cells import Cells
-from bagwise.bags.tables.csv_files import CSV, files_in, forbidden, read_csv, read_header
 from bagwise.bags.tables.frames import (
     PLAIN,
+    Table,
     check_different,
     is_number,
     listing,
     may_hold_numbers,
     name_list,
     open_frame,
-    why_no_numbers,
 )
-from bagwise.bags.tables.reading import Reading, read_table
 from bagwise.bags.tables.roles import Roles
 from bagwise.bags.tables.schema import Schema
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 
 PARQUET = (".parquet", ".pq")
+CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+
+# Rows, or numbers if rows are long, that are read at once. Many, so that bags whose rows are
+# scattered over the file have several in a batch; few enough that a batch takes 32 MB.
+BATCH_ROWS = 1 << 17
+BATCH_NUMBERS = 1 << 22
+
+# Bytes of a column that are read at once; without this, whole row groups are.
+BUFFER_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A table that can be gone through as often as needed, in batches: in memory, in one.
+
+    Attributes
+    ----------
+    header : Table
+        All columns, with their types; of a file perhaps without rows.
+    n_rows : int
+    whole : Table or None
+        What is needed of the table, if it is in memory.
+    dataset : pyarrow.dataset.Dataset or None, of Parquet on disk, see :func:`parquet_dataset`
+    batch_rows : int, at most in a batch
+
+    Examples
+    --------
+    >>> import bagwise.datasets
+    >>> path = bagwise.datasets.__path__[0] + "/polls.parquet"
+    >>> source = Source.on_disk(path, Roles("race"), batch_rows=5000)
+    >>> [len(table) for table in source.batches(("race", "poll_margin"))]
+    [5000, 3824]
+    """
+
+    header: Table
+    n_rows: int
+    whole: Table | None = None
+    dataset: Any = None
+    batch_rows: int = BATCH_ROWS
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether there is one batch, of all rows."""
+        return self.whole is not None
+
+    @classmethod
+    def of_file(
+        cls, path: Any, plan: Roles | Schema, labels: Table | None = None, kind: str | None = None
+    ) -> Source:
+        """Read a file into memory, but for columns of which it is known that nobody needs them."""
+        file = TableFile.of(path, kind, plan.cells)
+        check_asked(file, plan, labels)
+        asked, header = set(_asked(plan)), file.header
+        if isinstance(plan, Roles) and plan.features is None:
+            types = {} if header is None else {name: header.dtype(name) for name in header.columns}
+            asked |= {n for n in file.names if _may_be_feature(types.get(n))}
+        chosen = [name for name in file.names if name in asked]
+        whole = open_frame(file.read(chosen, name_list(plan.bag)))
+        return cls(whole if header is None else header, len(whole), whole)
+
+    @classmethod
+    def of_frame(cls, frame: Any) -> Source:
+        """Take a data frame as it is."""
+        table = open_frame(frame)
+        return cls(table, len(table), table)
+
+    @classmethod
+    def on_disk(
+        cls,
+        path: Any,
+        plan: Roles | Schema,
+        labels: Table | None = None,
+        batch_rows: int = BATCH_ROWS,
+    ) -> Source:
+        """Leave the rows of Parquet files where they are."""
+        path = existing(path)
+        if is_csv(path):
+            raise BagwiseError.because(
+                f"{path} is {'a folder of CSV files' if path.is_dir() else 'a CSV file'}",
+                "Parquet, of which parts can be read",
+                "Convert it to Parquet, or read it into memory with Bags.from_csv.",
+            )
+        file = TableFile.of(path, "parquet")
+        check_asked(file, plan, labels)
+        assert file.header is not None
+        n_rows = int(file.dataset.count_rows())
+        return cls(file.header, n_rows, dataset=file.dataset, batch_rows=batch_rows)
+
+    def batches(self, columns: Sequence[str], width: int = 1) -> Iterator[Table]:
+        """Read columns, in the order of the rows and in bounded memory; in memory, take all.
+
+        Of each row so many numbers (``width``) are made, if there are more than columns.
+        """
+        if self.whole is not None:
+            return iter((self.whole,))
+        n_rows = max(1, min(self.batch_rows, BATCH_NUMBERS // max(len(columns), width, 1)))
+        return map(open_frame, filled(_pieces(self.dataset, columns, n_rows), n_rows))
+
+
+def _pieces(dataset: Any, columns: Sequence[str], n_rows: int) -> Iterator[Any]:
+    """Read columns as pyarrow tables, that end where files do and perhaps elsewhere.
+
+    pyarrow's own scanner of data sets keeps whole row groups in memory, which may be the whole
+    file.
+    """
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+
+    wanted = pa.schema([dataset.schema.field(name) for name in columns])
+    options = {"pre_buffer": False, "buffer_size": BUFFER_BYTES}
+    for fragment in dataset.get_fragments():
+        folders = ds.get_partition_keys(fragment.partition_expression)
+        own = [name for name in columns if name not in folders]
+        own = own or fragment.physical_schema.names[:1]  # to count rows, if all is in folders
+        with _readable(Path(fragment.path)), pq.ParquetFile(fragment.open(), **options) as file:
+            for batch in file.iter_batches(n_rows, columns=own):
+                yield _completed(batch, wanted, folders)
+
+
+def filled(tables: Iterable[Any], n_rows: int) -> Iterator[Any]:
+    """Put small pyarrow tables together, to no more than n_rows: many small files are slow to use.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> [len(table) for table in filled([pa.table({"x": [0] * n}) for n in (2, 1, 3, 1)], 3)]
+    [3, 3, 1]
+    """
+    import pyarrow as pa
+
+    waiting: list[Any] = []
+    for table in tables:
+        if waiting and sum(map(len, waiting)) + len(table) > n_rows:
+            yield pa.concat_tables(waiting)
+            waiting = []
+        waiting.append(table)
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def _completed(batch: Any, wanted: Any, folders: dict[str, Any]) -> Any:
+    """Return a batch in the types of the data set, with the values that folders are named by."""
+    import pyarrow as pa
+
+    own = [name for name in wanted.names if name not in folders]
+    found = pa.Table.from_batches([batch]).select(own)
+    for field in map(wanted.field, folders.keys() & set(wanted.names)):
+        value = pa.scalar(folders[field.name], field.type)
+        found = found.append_column(field, pa.repeat(value, batch.num_rows))
+    found = found.select(wanted.names)
+    return found if found.schema.equals(wanted) else found.cast(wanted)
+
+
+@dataclass(frozen=True, eq=False)
+class TableFile:
+    """A file or folder whose columns are known.
+
+    Attributes
+    ----------
+    path : Path;  names : of its columns
+    dataset : of pyarrow, if it is Parquet;  cells : how it is written, if it is CSV
+    """
+
+    path: Path
+    names: list[str]
+    dataset: Any
+    cells: Cells
+
+    @classmethod
+    def of(cls, path: Any, kind: str | None = None, cells: Cells = PLAIN) -> TableFile:
+        """Find out the columns of a file, without reading its rows."""
+        path = existing(path)
+        if (kind or kind_of(path)) == "parquet":
+            dataset = parquet_dataset(path)
+            return cls(path, list(dataset.schema.names), dataset, cells)
+        from bagwise.bags.tables.csv_files import read_header
+
+        names = read_header(path, cells)
+        check_different(names, str(path))
+        return cls(path, names, None, cells)
+
+    @property
+    def header(self) -> Table | None:
+        """The columns without rows, if their types are known: those of CSV are not."""
+        return None if self.dataset is None else open_frame(self.dataset.schema.empty_table())
+
+    def read(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Any:
+        """Read some columns as a pyarrow Table; in those of ids, ``007`` is not ``7``."""
+        if self.dataset is None:
+            from bagwise.bags.tables.csv_files import read_csv
+
+            return read_csv(self.path, columns, ids, self.cells)
+        with _readable(self.path):
+            table = self.dataset.to_table(columns=list(columns))
+        if table.num_rows == 0:
+            raise BagwiseError.because(
+                f"{self.path} has columns but no rows",
+                "at least one row",
+                "Check how it was written.",
+            )
+        return table
+
+
+def _may_be_feature(dtype: Any) -> bool:
+    return dtype is None or is_number(dtype) or may_hold_numbers(dtype)
 
 
 def open_table(
@@ -61,115 +266,36 @@ def open_table(
     >>> open_table(path, ["race", "poll_margin"]).num_rows
     8824
     """
-    source = Source.of(path, kind, cells)
-    chosen = source.names if columns is None else name_list(columns)
-    absent = [name for name in chosen if name not in set(source.names)]
+    file = TableFile.of(path, kind, cells)
+    chosen = file.names if columns is None else name_list(columns)
+    absent = [name for name in chosen if name not in set(file.names)]
     if absent:
-        raise no_column(source.path, absent, source.names)
-    return source.read(chosen, name_list(ids))
+        raise no_column(file, absent)
+    return file.read(chosen, name_list(ids))
 
 
 def table_columns(path: Any, *, kind: str | None = None, cells: Cells = PLAIN) -> list[str]:
     """Return the names of the columns of a file, without reading its rows."""
-    return Source.of(path, kind, cells).names
+    return TableFile.of(path, kind, cells).names
 
 
-@dataclass(frozen=True, eq=False)
-class Source:
-    """A file or folder whose columns are known.
-
-    Attributes
-    ----------
-    path : Path;  names : of its columns
-    dataset : of pyarrow, if it is Parquet;  cells : how it is written, if it is CSV
-    """
-
-    path: Path
-    names: list[str]
-    dataset: Any
-    cells: Cells
-
-    @classmethod
-    def of(cls, path: Any, kind: str | None = None, cells: Cells = PLAIN) -> Source:
-        """Find out the columns of a file, without reading its rows."""
-        path = existing(path)
-        if (kind or kind_of(path)) == "parquet":
-            dataset = parquet_dataset(path)
-            return cls(path, list(dataset.schema.names), dataset, cells)
-        names: list[str] = _allowed(path, lambda path: read_header(path, cells))
-        check_different(names, str(path))
-        return cls(path, names, None, cells)
-
-    def read(self, columns: Sequence[str], ids: Sequence[str]) -> Any:
-        """Read some columns as a pyarrow Table."""
-        if self.dataset is not None:
-            return _parquet(self.path, self.dataset, columns)
-        return _allowed(self.path, lambda path: read_csv(path, columns, ids, self.cells))
-
-
-def read_file(
-    path: Any, plan: Roles | Schema, *, labels: Any = None, kind: str | None = None
-) -> Reading:
-    """Read a file with a row per point and, if given, a file or data frame with a row per bag.
-
-    The columns that are not needed are not read, as far as that is known before.
-
-    Parameters
-    ----------
-    path : str or path
-    plan : Roles or Schema
-        As in :func:`bagwise.bags.tables.reading.read_table`.
-    labels : path or data frame, optional
-    kind : {"parquet", "csv"}, optional
-    """
-    source = Source.of(path, kind, plan.cells)
-    ids = name_list(plan.bag)
+def labels_table(labels: Any, plan: Roles | Schema) -> Table | None:
+    """Return a table with one row per bag, given as a file, a data frame or not at all."""
+    if labels is None:
+        return None
     if is_path(labels):
-        labels = open_table(labels, ids=ids, cells=plan.cells)
-    bag_table = None if labels is None else open_frame(labels, "labels table")
-    there = () if bag_table is None else bag_table.columns
-    check_asked(source.path, plan, source.names, there)
-    asked = set(_asked(plan))
-    if isinstance(plan, Schema) or plan.features is not None:
-        chosen = [name for name in source.names if name in asked]
-        return read_table(source.read(chosen, ids), plan, labels=bag_table)
-    skipped = {} if source.dataset is None else _no_numbers(source.dataset.schema, asked)
-    chosen = [name for name in source.names if name not in skipped]
-    reading = read_table(source.read(chosen, ids), plan, labels=bag_table)
-    return _with_left_out(reading, skipped, source.names)
+        labels = open_table(labels, ids=name_list(plan.bag), cells=plan.cells)
+    return open_frame(labels, "labels table")
 
 
-def _no_numbers(schema: Any, asked: set[str]) -> dict[str, str]:
-    """Return the columns of Parquet whose types cannot hold numbers, and what they hold."""
-    empty = open_frame(schema.empty_table())
-    found = {}
-    for name in empty.columns:
-        dtype = empty.dtype(name)
-        if name not in asked and not is_number(dtype) and not may_hold_numbers(dtype):
-            found[name] = why_no_numbers(empty, name, None) or ""
-    return found
-
-
-def _with_left_out(reading: Reading, skipped: dict[str, str], names: Sequence[str]) -> Reading:
-    """Add columns that were not even read to those left out, in the order of the file."""
-    found = skipped | reading.schema.left_out
-    left_out = {name: found.pop(name) for name in names if name in found} | found
-    return replace(
-        reading,
-        schema=replace(reading.schema, left_out=left_out),
-        report=replace(reading.report, left_out=left_out),
-    )
-
-
-def check_asked(
-    path: Path, plan: Roles | Schema, names: Sequence[str], elsewhere: Iterable[str]
-) -> None:
-    """Raise unless a file with these columns, or the labels table, has all that are asked for."""
-    own, there = set(names), {*names, *elsewhere}
+def check_asked(file: TableFile, plan: Roles | Schema, labels: Table | None) -> None:
+    """Raise unless a file, or the labels table, has all columns that are asked for."""
+    own = set(file.names)
+    there = own | set(() if labels is None else labels.columns)
     absent = [name for name in _asked(plan) if name not in there]
     ids = [name for name in name_list(plan.bag) if name not in own and name in there]
     if absent or ids:
-        raise no_column(path, [*absent, *ids], names)
+        raise no_column(file, [*absent, *ids])
 
 
 def is_path(value: Any) -> bool:
@@ -267,6 +393,37 @@ def _kind_in(folder: Path) -> str:
     return next(iter(kinds))
 
 
+def files_in(path: Path, endings: tuple[str, ...]) -> list[Path]:
+    """Return the files of a path, a file or a folder, in order of their names.
+
+    Hidden files and those that start with an underscore are left out, as is usual.
+    """
+    if not path.is_dir():
+        return [path]
+    try:
+        files = sorted(_walk(path, endings))
+    except PermissionError as error:
+        raise forbidden(Path(error.filename or path)) from error
+    if not files:
+        kinds = [k for k, end in (("Parquet", ".parquet"), ("CSV", ".csv")) if end in endings]
+        raise BagwiseError.because(
+            f"the folder {path} has no {' or '.join(kinds)} files",
+            f"files that end in {', '.join(endings[:-1])} or {endings[-1]}",
+            "Name the file itself, or the folder in which they are.",
+        )
+    return files
+
+
+def _walk(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
+    for entry in path.iterdir():
+        if entry.name[0] in "._":
+            continue
+        if entry.is_dir():
+            yield from _walk(entry, endings)
+        elif entry.name.lower().endswith(endings) and entry.is_file():
+            yield entry
+
+
 def parquet_dataset(path: Any) -> Any:
     """Return a Parquet file, or a folder of them with one set of columns, as a pyarrow Dataset.
 
@@ -280,79 +437,70 @@ def parquet_dataset(path: Any) -> Any:
     """
     import pyarrow as pa
     import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
 
     path = existing(path)
     files = files_in(path, PARQUET)
-    schemas = [_parquet_schema(file) for file in files]
+    schemas = []
+    for file in files:
+        with _readable(file):
+            schemas.append(pq.read_schema(file))
     for file, schema in zip(files, schemas, strict=True):
         check_different(schema.names, str(file))
-        odd = sorted(set(schema.names) ^ set(schemas[0].names))
-        if odd:
-            raise BagwiseError.because(
-                f"{file} and {files[0]} do not both have the column {odd[0]!r}",
-                "the same columns in all files of a folder",
-                "Write them with the same columns.",
-            )
+        check_same(file, files[0], set(schema.names), set(schemas[0].names))
     options: dict[str, Any] = {"format": "parquet"}
     if path.is_dir():
         options["partitioning"] = ds.partitioning(flavor="hive")
         options["partition_base_dir"] = str(path.resolve())
     sources = [str(file.resolve()) for file in files]
-    try:
+    with _readable(path):
         together = pa.unify_schemas(schemas, promote_options="permissive")
         if path.is_dir():  # whose folders may be columns
             own = set(together.names)
             folders = [f for f in ds.dataset(sources, **options).schema if f.name not in own]
             together = pa.schema([*together, *folders])
         return ds.dataset(sources, schema=together, **options)
-    except (pa.ArrowException, TypeError) as error:
-        raise damaged(path, error) from error
 
 
-def _parquet_schema(file: Path) -> Any:
-    """Return the columns of one Parquet file and their types."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.read_schema(file)
-    except PermissionError as error:
-        raise forbidden(file) from error
-    except (pa.ArrowException, OSError) as error:
-        raise damaged(file, error) from error
-
-
-def _parquet(path: Path, dataset: Any, columns: Sequence[str]) -> Any:
-    """Read columns of Parquet files."""
-    import pyarrow as pa
-
-    try:
-        table = dataset.to_table(columns=list(columns))
-    except PermissionError as error:
-        raise forbidden(path) from error
-    except (pa.ArrowException, OSError) as error:
-        raise damaged(path, error) from error
-    if table.num_rows == 0:
+def check_same(file: Path, first: Path, names: set[str], expected: set[str]) -> None:
+    """Raise unless two files of a folder have the same columns."""
+    odd = sorted(names ^ expected)
+    if odd:
         raise BagwiseError.because(
-            f"{path} has columns but no rows", "at least one row", "Check how it was written."
+            f"{file} and {first} do not both have the column {odd[0]!r}",
+            "the same columns in all files of a folder",
+            "Write them with the same columns.",
         )
-    return table
 
 
-def _allowed(path: Path, read: Callable[[Path], Any]) -> Any:
-    """Read a CSV file, or say that it may not be read."""
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Say of a Parquet file that cannot be read why that is."""
+    import pyarrow as pa
+
     try:
-        return read(path)
+        yield
     except PermissionError as error:
         raise forbidden(path) from error
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(path, error) from error
 
 
-def no_column(path: Path, absent: Sequence[str], names: Sequence[str]) -> BagwiseError:
+def forbidden(path: Path) -> BagwiseError:
+    """Return the error for a file or folder that this user may not read."""
+    return BagwiseError.because(
+        f"{path} may not be read by this user",
+        "a file you have permission to read",
+        "Change its permissions, for example with chmod u+r.",
+    )
+
+
+def no_column(file: TableFile, absent: Sequence[str]) -> BagwiseError:
     """Return the error for columns that a file does not have."""
-    near = difflib.get_close_matches(absent[0], names, n=1)
+    near = difflib.get_close_matches(absent[0], file.names, n=1)
     return InvalidBagsError.because(
-        f"{path} has no column {listing(absent)}",
-        f"one of its columns: {listing(names)}",
+        f"{file.path} has no column {listing(absent)}",
+        f"one of its columns: {listing(file.names)}",
         f"Did you mean {near[0]!r}?" if near else "Check the spelling.",
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, KeysView, Sequence
-from dataclasses import replace
 from datetime import date, time, timedelta
 from functools import cached_property
 from typing import Any
@@ -12,21 +11,11 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 from jaxtyping import Float, Int, Shaped
-from narwhals.dependencies import is_into_dataframe
 
-from bagwise.bags.grouping import (
-    Grouping,
-    check_single,
-    group_rows,
-    id_array,
-    plain,
-    show,
-)
-from bagwise.bags.tables.cells import Cells, Tally, hashable, shortened
-from bagwise.bags.validation import Names, matrix
+from bagwise.bags.grouping import check_single, show
+from bagwise.bags.tables.cells import Cells, Tally, hashable
+from bagwise.bags.validation import Names
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
-
-is_frame = is_into_dataframe
 
 PLAIN = Cells()
 # Rows up to which columns are kept as floats once they are: tables of many columns have few rows,
@@ -68,6 +57,7 @@ class Table:
     def __init__(self, frame: nw.DataFrame[Any]) -> None:
         self.frame = frame
         self._floats: dict[str, Float[np.ndarray, " n_rows"]] = {}
+        self._ids: dict[str, Shaped[np.ndarray, " n_rows"]] = {}
         self._full: set[str] = set()  # columns of floats of which it is known that all are there
 
     @cached_property
@@ -126,6 +116,14 @@ class Table:
         self._floats |= zip(places, block.T, strict=True)
         gaps = np.count_nonzero(np.isnan(block), axis=0)
         self._full |= {name for name, gap in zip(places, gaps, strict=True) if not gap}
+
+    def ids(self, bag: Sequence[str]) -> tuple[Shaped[np.ndarray, " n_rows"], ...]:
+        """Return the columns of the bag id; raise if one holds what cannot be an id, as lists."""
+        for name in bag:
+            if name not in self._ids:
+                self._ids[name] = values(self.get_column(name))
+                check_single(self._ids[name], f"the bag column {name!r}")
+        return tuple(self._ids[name] for name in bag)
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -256,14 +254,6 @@ def values(column: nw.Series[Any]) -> Shaped[np.ndarray, " n_rows"]:
     return array
 
 
-def id_columns(table: Table, bag: Sequence[str]) -> tuple[Shaped[np.ndarray, " n_rows"], ...]:
-    """Return the columns of the bag id; raise if one holds what cannot be an id, such as lists."""
-    columns = tuple(values(table.get_column(name)) for name in bag)
-    for name, column in zip(bag, columns, strict=True):
-        check_single(column, f"the bag column {name!r}")
-    return columns
-
-
 def numbers(
     table: Table,
     name: str,
@@ -343,7 +333,7 @@ def why_no_numbers(table: Table, name: str, tally: Tally | None) -> str | None:
     odd = tally.odd[1]
     words = "text" if isinstance(odd, str) else "objects"
     known = next((words for kind, words in OBJECTS if isinstance(odd, kind)), None)
-    return known or f"{words}, such as {shortened(odd)}"
+    return known or f"{words}, such as {show(odd)}"
 
 
 def is_coded(
@@ -398,89 +388,13 @@ def label_values(table: Table, name: str, cells: Cells = PLAIN) -> Shaped[np.nda
     return without_codes(rows, cells, name)
 
 
-def group_columns(columns: tuple[Shaped[np.ndarray, " n_rows"], ...]) -> Grouping:
-    """Group rows by one or several id columns; the ids of several are tuples.
-
-    Examples
-    --------
-    >>> group_columns((np.array([1, 1, 2]), np.array(["a", "b", "a"]))).ids.tolist()
-    [(1, 'a'), (1, 'b'), (2, 'a')]
-    """
-    if len(columns) == 1:
-        return group_rows(columns[0])
-    codes = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        part = group_rows(column)
-        within = np.repeat(np.arange(len(part.ids)), np.diff(part.offsets))
-        own = np.empty(len(codes), dtype=np.int64)
-        own[slice(None) if part.order is None else part.order] = within
-        # Numbered anew after every column, so that the products cannot overflow.
-        codes = np.unique(codes * len(part.ids) + own, return_inverse=True)[1].astype(np.int64)
-    grouping = group_rows(codes)
-    return replace(
-        grouping,
-        ids=composite_ids(columns, grouping.sort(np.arange(len(codes)))[grouping.offsets[:-1]]),
-    )
-
-
-def composite_ids(
-    columns: tuple[Shaped[np.ndarray, " n_rows"], ...], rows: Int[np.ndarray, " n_ids"]
-) -> Shaped[np.ndarray, " n_ids"]:
-    """Return the ids of some rows: tuples of plain Python values if there are several columns.
-
-    Examples
-    --------
-    >>> columns = (np.array([1, 2]), np.array(["2020-01-01", "2020-01-02"], dtype="M8[D]"))
-    >>> composite_ids(columns, np.array([1]))
-    array([(2, datetime.date(2020, 1, 2))], dtype=object)
-    """
-    if len(columns) == 1:
-        return plain(columns[0][rows])
-    # A list of datetime64[ns] would be one of integers.
-    parts = [
-        list(chosen) if chosen.dtype.str.endswith("[ns]") else chosen.tolist()
-        for chosen in (column[rows] for column in columns)
-    ]
-    return id_array(list(zip(*parts, strict=True)))
-
-
-def bag_labels(frame: Any, bag: str, label: str) -> Shaped[np.ndarray, " n_bags"]:
-    """Return one label per bag, in the order in which bags first appear in the frame.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> bag_labels(pa.table({"bag": ["b", "a", "b"], "y": [1.0, 2.0, 1.0]}), "bag", "y")
-    array([1., 2.])
-    """
+def frame_matrix(frame: Any) -> tuple[Float[np.ndarray, "rows columns"], Names]:
+    """Return numeric columns side by side, float32 if all of them are, and their names if text."""
     table = open_frame(frame)
-    check_present(table, [bag, label])
-    grouping = group_columns(id_columns(table, [bag]))
-    rows = label_values(table, label)
-    return plain(grouping.constant(rows, f"label column {label!r}", InvalidLabelsError))
-
-
-def to_matrix(rows: Any, what: str) -> tuple[Float[np.ndarray, "rows columns"], Names]:
-    """Return a 2-D float array and its column names, from a data frame or anything array-like.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> to_matrix(pa.table({"x": [1, 2]}), "bag 0")
-    (array([[1.], [2.]]), ('x',))
-    """
-    if not is_frame(rows):
-        return matrix(rows, what), None
-    table = open_frame(rows)
-    named = all(isinstance(name, str) for name in nw.from_native(rows).columns)
-    array = matrix(_matrix(table, list(table.columns)), what)
-    return array, tuple(table.columns) if named else None
-
-
-def _matrix(table: Table, names: list[Any]) -> Float[np.ndarray, "rows columns"]:
-    """Return numeric columns side by side: float32 if all of them are, else float64."""
+    names = list(table.columns)
     single = bool(names) and all(isinstance(table.dtype(name), nw.Float32) for name in names)
     out = np.empty((len(table), len(names)), dtype=np.float32 if single else np.float64)
     for position, name in enumerate(names):
         out[:, position] = numbers(table, name)
-    return out
+    named = all(isinstance(name, str) for name in table.frame.columns)
+    return out, tuple(names) if named else None

@@ -2,142 +2,156 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import replace
-from typing import Any
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Float64, Int64, Shaped
 
-from bagwise._utils.progress import Progress
-from bagwise.bags.tables.categories import distinct_values, learn_categories
-from bagwise.bags.tables.frames import Table, group_columns, id_columns, open_frame
-from bagwise.bags.tables.joining import keys
-from bagwise.bags.tables.parquet_rows import ParquetRows
-from bagwise.bags.tables.reading import nothing_left
-from bagwise.bags.tables.sample import Sample
-from bagwise.bags.tables.schema import Schema, medians
-from bagwise.bags.validation import check_names
+from bagwise.bags.grouping import first_appearance, missing
+from bagwise.bags.tables.census import BagCounts
+from bagwise.bags.tables.frames import Table
+from bagwise.bags.tables.rows import Sample
+from bagwise.exceptions import InvalidBagsError
 
-# Rows whose median stands for that of all rows, if there are more: its standard error is 0.3 % of
-# the standard deviation of Gaussian values. Fewer if they are long.
-SAMPLE_ROWS = 200_000
+if TYPE_CHECKING:
+    from bagwise.bags.tables.schema import Schema
+
+# Numbers of columns whose medians are taken together: to begin takes longer than a short column.
+MEDIAN_NUMBERS = 1 << 20
+# Numbers of a sample that stands for all rows when medians are learnt.
 SAMPLE_NUMBERS = 1 << 24
 
-SEED = 0
+Category = str | int | float | bool
 
 
-class FirstRows:
-    """The first row of each bag, and how many rows it has, as batches come.
+class Lessons:
+    """What rows teach a schema, as batches come: categories and medians."""
 
-    Of the columns, the bag id is kept, and others that are named.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> first = FirstRows(("bag",))
-    >>> for bags in (["b", "a", "b"], ["a", "c"]):
-    ...     first.add(pa.table({"bag": bags}), np.arange(len(bags)))
-    >>> first.table().to_pydict(), list(first.counts.values())
-    ({'bag': ['b', 'a', 'c']}, [2, 2, 1])
-    """
-
-    def __init__(self, bag: tuple[str, ...], others: tuple[str, ...] = ()) -> None:
-        self._bag, self._names = bag, [*bag, *others]
-        self.counts: dict[Hashable, int] = {}
-        self._tables: list[Any] = []
-
-    def add(self, table: Any, rows: Int64[np.ndarray, " k"]) -> None:
-        """Add the chosen rows of a pyarrow table; all of them have an id."""
-        table = table.select(self._names)
-        if not len(rows):
-            self._tables.append(table.slice(0, 0))
-            return
-        frame = open_frame(table)
-        grouping = group_columns(tuple(column[rows] for column in id_columns(frame, self._bag)))
-        found, sizes = keys(grouping.ids), np.diff(grouping.offsets).tolist()
-        new = [key not in self.counts for key in found]
-        self._tables.append(table.take(grouping.sort(rows)[grouping.offsets[:-1]][new]))
-        for key, size in zip(found, sizes, strict=True):
-            self.counts[key] = self.counts.get(key, 0) + size
-
-    def table(self) -> Any:
-        """Return the first rows, in order of the bags."""
-        import pyarrow as pa
-
-        return pa.concat_tables(self._tables)
-
-
-def learn(source: ParquetRows, *, progress: bool = True) -> Schema:
-    """Return the source's schema with the categories and medians of its rows, in one pass.
-
-    Categories are those of all rows, medians of covariates those of all bags. Medians of features
-    and weights are exact up to 200,000 rows, else those of so many rows drawn at random.
-    """
-    schema = source.schema
-    lessons, n_kept, gaps_met = _Lessons(schema), 0, dict[str, int]()
-    with Progress("learning from rows", source.n_rows, progress) as bar:
-        for whole in source.tables(schema.columns):
-            table = whole if source.bags is None else whole.take(source.chosen(whole))
-            frame = open_frame(table)
-            gaps = schema.gaps(frame)
-            left_out = schema.dropped(gaps, len(frame))
-            for name, mask in gaps.items():
-                gaps_met[name] = gaps_met.get(name, 0) + int(mask.sum())
-                if name in schema.bag:  # no bag to learn from: the next pass reports it
-                    left_out |= mask
-            rows = np.flatnonzero(~left_out)
-            lessons.add(frame, rows)
-            n_kept += len(rows)
-            bar.advance(whole.num_rows)
-    if not n_kept:
-        raise nothing_left(gaps_met, source.n_rows)
-    return lessons.schema()
-
-
-class _Lessons:
-    """What rows teach a schema, as batches come."""
-
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
-        columns = [name for name in (*schema.features, schema.weights) if name is not None]
-        impute = schema.missing == "impute"
-        self._numeric = [name for name in columns if impute and name not in schema.one_hot]
-        size = min(SAMPLE_ROWS, SAMPLE_NUMBERS // max(1, len(self._numeric)))
-        self._sample = Sample(size, np.random.default_rng(SEED))
+    def __init__(self, schema: Schema, sample_rows: float) -> None:
+        self._schema, self._bags = schema, BagCounts()
+        impute = schema.numeric if schema.missing == "impute" else []
+        self._per_bag = [name for name in impute if name in schema.covariates]
+        self._per_row = [name for name in impute if name not in schema.covariates]
+        if sample_rows < math.inf:
+            sample_rows = min(sample_rows, SAMPLE_NUMBERS // max(1, len(self._per_row)))
+        self._sample = Sample(sample_rows, np.random.default_rng(0))
+        self._of_bags = Sample(math.inf, np.random.default_rng(0))
         self._categories: dict[str, dict[Any, None]] = {
-            name: {} for name in schema.features if schema.one_hot.get(name) == ()
+            name: {} for name, categories in schema.one_hot.items() if not categories
         }
-        self._per_bag = schema.part(features=(), weights=None)
-        self._first = FirstRows(schema.bag, self._per_bag.columns[len(schema.bag) :])
 
     def add(self, table: Table, rows: Int64[np.ndarray, " k"]) -> None:
-        """Learn from some rows of a pyarrow table."""
-        if self._numeric:
-            columns = [self._schema.numbers(table, name)[rows] for name in self._numeric]
-            self._sample.add(np.column_stack(columns).astype(np.float64))
+        """Learn from some rows of a table."""
+        if self._per_row:
+            self._sample.add(self._numbers(table, self._per_row, rows))
+        if self._per_bag:
+            ids = tuple(column[rows] for column in table.ids(self._schema.bag))
+            first = rows[self._bags.add(ids).first_rows()]
+            self._of_bags.add(self._numbers(table, self._per_bag, first))
         for name, found in self._categories.items():
-            distinct, _ = distinct_values(self._schema.values(table, name)[rows])
-            found |= dict.fromkeys(distinct)
-        if self._schema.covariates:
-            self._first.add(table.frame.to_native(), rows)
+            column = self._schema.values(table, name)[rows]
+            found |= dict.fromkeys(column[first_appearance(column)[1]].tolist())
 
-    def schema(self) -> Schema:
-        """Return the schema with all that was learnt."""
-        schema = self._schema
-        one_hot = {
+    def _numbers(
+        self, table: Table, names: list[str], rows: Int64[np.ndarray, " k"]
+    ) -> Float64[np.ndarray, "k q"]:
+        columns = [self._schema.numbers(table, name)[rows] for name in names]
+        return np.column_stack(columns).astype(np.float64, copy=False)
+
+    def one_hot(self) -> dict[str, tuple[Category, ...]]:
+        """Return the categories of the columns that had none."""
+        return {
             name: learn_categories(np.array([*found, None], dtype=object), name)
             for name, found in self._categories.items()
         }
-        fill = {}
-        if self._numeric:
-            columns = dict(zip(self._numeric, self._sample.rows().T, strict=True))
-            fill = medians(self._numeric, columns.__getitem__)
-        learnt = replace(schema, one_hot=schema.one_hot | one_hot, fill=schema.fill | fill)
-        if schema.covariates:
-            bags = self._per_bag.learnt(self._first.table())
-            learnt = replace(
-                learnt, one_hot=learnt.one_hot | bags.one_hot, fill=learnt.fill | bags.fill
+
+    def fill(self) -> dict[str, float]:
+        """Return what to put in place of missing values."""
+        parts = ((self._per_row, self._sample), (self._per_bag, self._of_bags))
+        return {
+            name: value
+            for names, sample in parts
+            if names
+            for name, value in zip(names, medians(names, sample.rows()), strict=True)
+        }
+
+
+def medians(names: list[str], rows: Float64[np.ndarray, "n q"]) -> list[float]:
+    """Return the medians of the finite numbers of columns, to put in place of missing ones.
+
+    Examples
+    --------
+    >>> medians(["x", "y"], np.array([[1.0, 3.0], [np.nan, 1.0], [4.0, 2.0]]))
+    [2.5, 2.0]
+    """
+    found: list[float] = []
+    step = max(1, MEDIAN_NUMBERS // max(1, len(rows)))
+    for start in range(0, len(names), step):
+        columns = np.array(rows[:, start : start + step].T, order="C")
+        columns[np.isinf(columns)] = np.nan
+        empty = np.isnan(columns).all(axis=1)
+        if empty.any():
+            raise InvalidBagsError.because(
+                f"column {names[start + int(np.argmax(empty))]!r} has no value at all",
+                "at least one number to take the median of",
+                "Leave it out of the features and covariates.",
             )
-        check_names(learnt.feature_names, len(learnt.feature_names), "feature")
-        return learnt
+        found += np.nanmedian(columns, axis=1).tolist()
+    return found
+
+
+def learn_categories(column: Shaped[np.ndarray, " n_rows"], name: str) -> tuple[Category, ...]:
+    """Return the distinct values of a column in order, without those that are missing.
+
+    Whole numbers are integers, whatever the column's type: a library that has no missing integers
+    makes floats of them.
+
+    Examples
+    --------
+    >>> learn_categories(np.array(["red", "blue", None, "red"], dtype=object), "colour")
+    ('blue', 'red')
+    >>> learn_categories(np.array([2.0, np.nan, 1.0]), "grade")
+    (1, 2)
+    """
+    column = column[~missing(column)]
+    if not len(column):
+        raise InvalidBagsError.because(
+            f"column {name!r} has no value at all",
+            "at least one category to encode",
+            "Leave it out of one_hot and of the features.",
+        )
+    distinct = column[first_appearance(column)[1]]
+    return tuple(sorted(check_categories(distinct.tolist(), name)))
+
+
+def check_categories(categories: Any, name: str) -> tuple[Category, ...]:
+    """Return categories as a tuple of distinct strings, numbers or truth values, all of one kind.
+
+    Examples
+    --------
+    >>> check_categories(["low", 3], "level")
+    Traceback (most recent call last):
+    ...
+    bagwise.exceptions.InvalidBagsError: column 'level' has categories of types int, str; expected
+    only text, only numbers or only truth values. Convert the column to text.
+    """
+    plain = [value.item() if isinstance(value, np.generic) else value for value in categories]
+    plain = [int(v) if isinstance(v, float) and v.is_integer() else v for v in plain]
+    kinds = {type(value) for value in plain}
+    if not (kinds <= {str} or kinds <= {bool} or kinds <= {int, float}):
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise InvalidBagsError.because(
+            f"column {name!r} has categories of type{'s' if len(kinds) > 1 else ''} {names}",
+            "only text, only numbers or only truth values",
+            "Convert the column to text.",
+        )
+    repeated = [value for value, times in Counter(plain).items() if times > 1]
+    if repeated:
+        raise InvalidBagsError.because(
+            f"column {name!r} has the category {repeated[0]!r} twice",
+            "every category once",
+            "Remove one of the two.",
+        )
+    return tuple(plain)

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, Required, TypedDict
 
 from bagwise.bags.grouping import show
-from bagwise.bags.tables.categories import Category, check_categories
 from bagwise.bags.tables.cells import Cells, Tally
 from bagwise.bags.tables.frames import (
     Table,
@@ -19,9 +18,9 @@ from bagwise.bags.tables.frames import (
     tally_of,
     why_no_numbers,
 )
+from bagwise.bags.tables.learning import Category, check_categories
 from bagwise.bags.tables.rows import SHOWN
-from bagwise.bags.tables.schema import Schema
-from bagwise.bags.tables.stored_schema import MISSING
+from bagwise.bags.tables.schema import MISSING, Schema
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
 
 # Row numbers that pandas and R write beside the data: they are no features unless asked for.
@@ -47,6 +46,13 @@ class FileRoles(TableRoles, total=False):
     """The options of ``Bags.from_csv`` and its kin."""
 
     sep: str | None
+
+
+class ScanOptions(FileRoles, total=False):
+    """The options of ``Bags.scan_parquet``."""
+
+    progress: bool
+    batch_rows: int
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,15 @@
-"""Rows: one table as arrays, and the errors that name a row of it."""
+"""Rows: one table, or a batch of one, as arrays; a sample of rows; errors that name a row."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Int, Shaped
+from jaxtyping import Bool, Float, Float64, Int, Int64, Shaped
 
-from bagwise.bags.grouping import show
-from bagwise.bags.tables.frames import composite_ids
+from bagwise.bags.grouping import composite_ids, show
 from bagwise.bags.validation import first_unusable
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
 
@@ -18,20 +18,20 @@ SHOWN = 5  # bags, columns or categories that a message names before it only cou
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """One table, or one batch of a table, as arrays in the order of its rows; nothing is grouped.
+    """The rows of a table, or of a batch of one, that are used, as arrays; nothing is grouped.
 
     Attributes
     ----------
     ids : tuple of arrays (n_rows,)
         One per bag column; see :func:`bagwise.bags.tables.frames.group_columns`.
     points : array (n_rows, n_features)
-        One-hot encoded and imputed. Rows that are not kept may hold NaN.
+        One-hot encoded and imputed.
     covariates : float64 array (n_rows, n_covariates)
         Likewise; without columns if there are no covariates.
     weights : float64 array (n_rows,) or None
     labels : array (n_rows,) or None
-    keep : bool array (n_rows,)
-        Rows to use: all, unless the schema leaves out those with missing values.
+    left_out : tuple of arrays (n_left_out,)
+        Ids of rows that the schema leaves out, as they have missing values.
     gaps : dict of int
         Number of missing values of each column that has any.
     """
@@ -41,23 +41,8 @@ class Rows:
     covariates: Float64[np.ndarray, "n_rows n_covariates"]
     weights: Float64[np.ndarray, " n_rows"] | None
     labels: Shaped[np.ndarray, " n_rows"] | None
-    keep: Bool[np.ndarray, " n_rows"]
+    left_out: tuple[Shaped[np.ndarray, " n_left_out"], ...]
     gaps: dict[str, int]
-
-    def kept(self) -> Rows:
-        """Return the rows that are kept; no copy if all are."""
-        if self.keep.all():
-            return self
-        keep = self.keep
-        return replace(
-            self,
-            ids=tuple(column[keep] for column in self.ids),
-            points=self.points[keep],
-            covariates=self.covariates[keep],
-            weights=None if self.weights is None else self.weights[keep],
-            labels=None if self.labels is None else self.labels[keep],
-            keep=keep[keep],
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +55,8 @@ class Place:
         One per bag column.
     first_row : int, array (n_rows,) or None
         Number of the first row, or of each, in a larger table; None to number them within bags.
+    kept : array (n_kept,), optional
+        The rows that are spoken of, if some are left out.
 
     Examples
     --------
@@ -80,9 +67,11 @@ class Place:
 
     ids: tuple[Shaped[np.ndarray, " n_rows"], ...]
     first_row: int | Int[np.ndarray, " n_rows"] | None = None
+    kept: Int64[np.ndarray, " n_kept"] | None = None
 
     def of(self, row: int) -> str:
         """Name the bag and the number of a row."""
+        row = row if self.kept is None else int(self.kept[row])
         bag = f"bag {show(composite_ids(self.ids, np.array([row]))[0])}"
         if self.first_row is not None:
             return f"{bag}, row {self.number(row)} of the table"
@@ -105,6 +94,48 @@ class Place:
     def bags(self, mask: Bool[np.ndarray, " n_rows"]) -> list[object]:
         """Return the bags that have a row in the mask, in order of appearance."""
         return list(dict.fromkeys(composite_ids(self.ids, np.flatnonzero(mask)).tolist()))
+
+
+class Sample:
+    """A random sample of rows of numbers of which nobody knows how many will come.
+
+    Every row is given a random number, and the k rows with the smallest are kept.
+
+    Examples
+    --------
+    >>> sample = Sample(2, np.random.default_rng(0))
+    >>> for start in (0.0, 10.0):
+    ...     sample.add(np.arange(start, start + 5)[:, None])
+    >>> sample.rows().shape
+    (2, 1)
+    """
+
+    def __init__(self, k: float, rng: np.random.Generator) -> None:
+        self._k, self._rng, self._below = k, rng, 1.0
+        self._drawn = np.zeros(0)
+        self._rows: Any = None
+
+    def add(self, rows: Float[np.ndarray, "m q"]) -> None:
+        """Add rows, of which some may be kept."""
+        drawn = self._rng.random(len(rows))
+        mask = drawn < self._below
+        self._drawn = np.concatenate([self._drawn, drawn[mask]])
+        rows = rows if mask.all() else rows[mask]
+        self._rows = rows if self._rows is None else np.vstack([self._rows, rows])
+        if len(self._drawn) > 2 * self._k:
+            self._cut()
+
+    def _cut(self) -> None:
+        k = int(self._k)
+        best = np.argpartition(self._drawn, k)[:k]
+        self._drawn, self._rows = self._drawn[best], self._rows[best]
+        self._below = float(self._drawn.max())
+
+    def rows(self) -> Float[np.ndarray, "k q"]:
+        """Return the sample: all rows, if there were no more than k."""
+        if len(self._drawn) > self._k:
+            self._cut()
+        return self._rows
 
 
 def some(names: Iterable[object], shown: int = SHOWN) -> str:
@@ -145,17 +176,12 @@ def by_column(counts: Mapping[str, int]) -> str:
 
 
 def check_finite(
-    array: Float[np.ndarray, "n_rows n_columns"],
-    keep: Bool[np.ndarray, " n_rows"],
-    names: tuple[str, ...],
-    place: Place,
+    array: Float[np.ndarray, "n_rows n_columns"], names: tuple[str, ...], place: Place
 ) -> None:
-    """Raise if a row that is kept has an infinite value; missing ones were seen to before."""
-    everything = bool(keep.all())
-    found = first_unusable(array if everything else array[keep])
+    """Raise if a row has an infinite value; missing ones were seen to before."""
+    found = first_unusable(array)
     if found is not None:
         row, column = found
-        row = row if everything else int(np.flatnonzero(keep)[row])
         raise InvalidBagsError.because(
             f"{place.of(row)}, column {names[column]!r} is {array[row, column]}",
             "a finite number",
@@ -163,16 +189,11 @@ def check_finite(
         )
 
 
-def check_labels(
-    labels: Shaped[np.ndarray, " n_rows"],
-    keep: Bool[np.ndarray, " n_rows"],
-    name: str,
-    place: Place,
-) -> None:
-    """Raise if a label of a row that is kept is infinite; missing ones were seen to before."""
+def check_labels(labels: Shaped[np.ndarray, " n_rows"], name: str, place: Place) -> None:
+    """Raise if a label is infinite; missing ones were seen to before."""
     if labels.dtype.kind != "f":
         return
-    odd = np.flatnonzero(np.isinf(labels) & keep)
+    odd = np.flatnonzero(np.isinf(labels))
     if len(odd):
         value = float(labels[odd[0]])
         raise InvalidLabelsError.because(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
@@ -10,19 +12,18 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int64, Shaped
 
-from bagwise.bags.grouping import check_single, missing, show
-from bagwise.bags.tables.categories import (
-    Category,
-    check_categories,
-    distinct_values,
-    learn_categories,
+from bagwise.bags.grouping import (
+    check_single,
+    first_appearance,
+    missing,
+    no_bags,
+    show,
 )
 from bagwise.bags.tables.cells import Cells
 from bagwise.bags.tables.frames import (
     PLAIN,
     Table,
     check_present,
-    id_columns,
     is_number,
     label_values,
     numbers,
@@ -30,22 +31,22 @@ from bagwise.bags.tables.frames import (
     values,
     without_codes,
 )
+from bagwise.bags.tables.learning import Category, Lessons, check_categories
 from bagwise.bags.tables.rows import (
     Place,
     Rows,
+    by_column,
     check_finite,
     check_labels,
+    count,
     missing_label,
     missing_value,
-    no_bag_id,
     some,
 )
-from bagwise.bags.tables.stored_schema import check_entries, damaged, stored_cells
 from bagwise.bags.validation import check_names
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 
-# Numbers of columns whose medians are taken together: to begin takes longer than a short column.
-MEDIAN_NUMBERS = 1 << 20
+MISSING = ("error", "drop", "impute")  # what to do about missing values
 
 Gaps = dict[str, Bool[np.ndarray, " n_rows"]]  # column ↦ where it is missing
 
@@ -78,7 +79,7 @@ class Schema:
     >>> import pyarrow as pa
     >>> table = pa.table({"id": [1, 1, 2], "x": [0.5, None, 2.5], "colour": ["red", "blue", "red"]})
     >>> schema = Schema(("id",), ("x", "colour"), one_hot={"colour": ()}, missing="impute")
-    >>> schema = schema.learnt(table)
+    >>> schema = schema.learnt([open_frame(table)])
     >>> schema.feature_names, schema.fill
     (('x', 'colour=blue', 'colour=red'), {'x': 1.5})
     >>> schema.arrays(table).points
@@ -126,6 +127,22 @@ class Schema:
             return [column]
         return [f"{column}={category}" for category in self.one_hot[column]]
 
+    @property
+    def lacks(self) -> bool:
+        """Whether categories or medians are still to be learnt."""
+        unknown = self.missing == "impute" and not set(self.numeric) <= set(self.fill)
+        return unknown or not all(self.one_hot.values())
+
+    def sources(self, features: Iterable[int]) -> tuple[str, ...]:
+        """Return the columns all of whose features, after one-hot encoding, are among these."""
+        found, start, there = [], 0, set(features)
+        for name in self.features:
+            n = len(self.one_hot.get(name, (name,)))
+            if there.issuperset(range(start, start + n)):
+                found.append(name)
+            start += n
+        return tuple(found)
+
     def without_label(self) -> Self:
         """Return the schema for tables to predict: the label is not read, even if it is there."""
         return replace(self, label=None)
@@ -170,37 +187,44 @@ class Schema:
         """
         table = open_frame(frame)
         check_present(table, self.columns)
-        ids = id_columns(table, self.bag)
+        ids = table.ids(self.bag)
         place = Place(ids, first_row)
         gaps = self.gaps(table)
         if gaps:
             self._check_gaps(gaps, place)
-        keep = ~self.dropped(gaps, len(table))
-        points = self._matrix(table, self.features, gaps, keep, place)
-        covariates = self._matrix(table, self.covariates, gaps, keep, place).astype(np.float64)
+        counts = {name: int(mask.sum()) for name, mask in gaps.items()}
+        dropped = self.dropped(gaps, len(table))
+        left_out = tuple(column[dropped] for column in ids)
+        if dropped.any():
+            kept = np.flatnonzero(~dropped)
+            place, table = replace(place, kept=kept), table.take(kept)
+            gaps = {name: mask[kept] for name, mask in gaps.items()}
+        points = self._matrix(table, self.features, gaps, place)
+        covariates = self._matrix(table, self.covariates, gaps, place).astype(np.float64)
         weights = self._column(table, self.weights, gaps) if self.weights else None
-        check_finite(points, keep, self.feature_names, place)
-        check_finite(covariates, keep, self.covariate_names, place)
+        check_finite(points, self.feature_names, place)
+        check_finite(covariates, self.covariate_names, place)
         labels = label_values(table, self.label, self.cells) if self.label else None
         if labels is not None and self.label is not None:
-            check_labels(labels, keep, self.label, place)
+            check_labels(labels, self.label, place)
         return Rows(
-            ids=ids,
+            ids=table.ids(self.bag),
             points=points,
             covariates=covariates,
             weights=None if weights is None else weights.astype(np.float64),
             labels=labels,
-            keep=keep,
-            gaps={name: int(mask.sum()) for name, mask in gaps.items()},
+            left_out=left_out,
+            gaps=counts,
         )
 
     def gaps(self, table: Table) -> Gaps:
-        """Return which rows of each column are missing, for the columns that have such rows."""
+        """Return which rows of each column are missing, for the columns that have such rows.
+
+        But for the bag: rows without one are seen to before.
+        """
         found = {}
-        for name in self.columns:
-            if name in self.bag:
-                mask = missing(values(table.get_column(name)))
-            elif name in self.one_hot:
+        for name in self.columns[len(self.bag) :]:
+            if name in self.one_hot:
                 mask = missing(self.values(table, name))
             elif name == self.label:
                 mask = missing(label_values(table, name, self.cells))
@@ -212,32 +236,37 @@ class Schema:
                 found[name] = mask
         return found
 
-    def learnt(self, frame: Any, rows: Any = slice(None)) -> Self:
-        """Return the schema with categories and, to impute, medians of the rows of a data frame.
+    def learnt(self, tables: Iterable[Table], sample_rows: float = math.inf) -> Self:
+        """Return the schema with categories and, to impute, medians of the rows of a table.
 
-        Categories that are given already stay. Rows that are dropped teach nothing.
+        Categories that are given already stay. Rows that are dropped teach nothing; medians of
+        covariates are of bags, each of which counts once.
 
         Parameters
         ----------
-        frame : pandas or polars DataFrame, or pyarrow Table
-        rows : mask, positions or slice, optional
-            Rows to learn from.
+        tables : the table in batches, all of whose rows have a bag
+        sample_rows : so many rows, drawn at random, stand for all if there are more
         """
-        table = open_frame(frame)
-        gaps = self.gaps(table)
-        chosen = np.zeros(len(table), dtype=bool)
-        chosen[rows] = True
-        chosen &= ~self.dropped(gaps, len(table))
-        one_hot = {
-            name: categories or learn_categories(self.values(table, name)[chosen], name)
-            for name, categories in self.one_hot.items()
-        }
-        numeric = self.numeric if self.missing == "impute" else []
-        fill = medians(numeric, lambda name: self.numbers(table, name)[chosen])
-        schema = replace(self, one_hot=one_hot, fill=self.fill | fill)
-        check_names(schema.feature_names, len(schema.feature_names), "feature")
-        check_names(schema.covariate_names, len(schema.covariate_names), "covariate")
+        lessons, gaps_met, n_rows, n_kept = Lessons(self, sample_rows), Counter[str](), 0, 0
+        for table in tables:
+            gaps = self.gaps(table)
+            rows = np.flatnonzero(~self.dropped(gaps, len(table)))
+            gaps_met.update({name: int(mask.sum()) for name, mask in gaps.items()})
+            n_rows, n_kept = n_rows + len(table), n_kept + len(rows)
+            if len(rows):
+                lessons.add(table, rows)
+        if not n_kept:
+            raise nothing_left(gaps_met, n_rows)
+        schema = replace(
+            self, one_hot=self.one_hot | lessons.one_hot(), fill=self.fill | lessons.fill()
+        )
+        schema.check_names()
         return schema
+
+    def check_names(self) -> None:
+        """Raise unless features, and covariates, have different names once they are encoded."""
+        check_names(self.feature_names, len(self.feature_names), "feature")
+        check_names(self.covariate_names, len(self.covariate_names), "covariate")
 
     def dropped(self, gaps: Gaps, n_rows: int) -> Bool[np.ndarray, " n_rows"]:
         """Which rows are left out: with ``"impute"``, only those without a label."""
@@ -249,9 +278,6 @@ class Schema:
 
     def _check_gaps(self, gaps: Gaps, place: Place) -> None:
         """Raise where a missing value can be neither dropped nor imputed."""
-        for name in self.bag:
-            if name in gaps and self.missing != "drop":
-                raise no_bag_id(name, gaps[name], place)
         if self.missing == "error":
             raise self._missing(gaps, place)
         for name in self.one_hot:
@@ -278,7 +304,6 @@ class Schema:
         table: Table,
         columns: tuple[str, ...],
         gaps: Gaps,
-        keep: Bool[np.ndarray, " n_rows"],
         place: Place,
     ) -> Float[np.ndarray, "n_rows n_columns"]:
         """Return columns side by side, encoded and imputed: float32 if all numbers are."""
@@ -289,9 +314,7 @@ class Schema:
         start = 0
         for name in columns:
             if name in self.one_hot:
-                codes = self._codes(table, name, keep, place)
-                known = codes >= 0
-                out[np.flatnonzero(known), start + codes[known]] = 1
+                out[np.arange(len(table)), start + self._codes(table, name, place)] = 1
                 start += len(self.one_hot[name])
             else:
                 out[:, start] = self._column(table, name, gaps)
@@ -305,18 +328,14 @@ class Schema:
             return column
         return np.where(gaps[name], column.dtype.type(self.fill[name]), column)
 
-    def _codes(
-        self,
-        table: Table,
-        name: str,
-        keep: Bool[np.ndarray, " n_rows"],
-        place: Place,
-    ) -> Int64[np.ndarray, " n_rows"]:
-        """Return the number of the category in each row, -1 for others in rows not kept."""
+    def _codes(self, table: Table, name: str, place: Place) -> Int64[np.ndarray, " n_rows"]:
+        """Return the number of the category in each row."""
         known = {category: code for code, category in enumerate(self.one_hot[name])}
-        distinct, inverse = distinct_values(self.values(table, name))
+        column = self.values(table, name)
+        inverse, heads = first_appearance(column)
+        distinct = column[heads].tolist()
         codes = np.array([known.get(value, -1) for value in distinct], dtype=np.int64)[inverse]
-        strange = np.flatnonzero((codes < 0) & keep)
+        strange = np.flatnonzero(codes < 0)
         if len(strange):
             row = int(strange[0])
             raise InvalidBagsError.because(
@@ -330,17 +349,8 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schema in types that JSON has."""
-        return {
-            "bag": list(self.bag),
-            "features": list(self.features),
-            "covariates": list(self.covariates),
-            "weights": self.weights,
-            "label": self.label,
-            "one_hot": {name: list(categories) for name, categories in self.one_hot.items()},
-            "missing": self.missing,
-            "fill": dict(self.fill),
-            "cells": self.cells.to_dict(),
-            "left_out": dict(self.left_out),
+        return {item.name: getattr(self, item.name) for item in fields(self)} | {
+            "cells": self.cells.to_dict()
         }
 
     @classmethod
@@ -364,22 +374,14 @@ class Schema:
         if not isinstance(data, dict) or set(data) != set(names):
             keys = sorted(map(str, data)) if isinstance(data, dict) else type(data).__name__
             raise damaged(f"is {keys}", f"the entries {', '.join(names)}")
-        check_entries(data)
-        schema = cls(
-            bag=tuple(data["bag"]),
-            features=tuple(data["features"]),
-            covariates=tuple(data["covariates"]),
-            weights=data["weights"],
-            label=data["label"],
-            one_hot={
-                name: check_categories(categories, name)
-                for name, categories in data["one_hot"].items()
-            },
-            missing=data["missing"],
-            fill={name: float(value) for name, value in data["fill"].items()},
-            cells=stored_cells(data["cells"]),
-            left_out=dict(data["left_out"]),
-        )
+        for name, check, expected in STORED:
+            if not check(data[name]):
+                raise damaged(f"has {name} = {str(data[name])[:60]!r}", expected)
+        one_hot = {name: check_categories(given, name) for name, given in data["one_hot"].items()}
+        fill = {name: float(value) for name, value in data["fill"].items()}
+        columns = {name: tuple(data[name]) for name in ("bag", "features", "covariates")}
+        learnt = {"one_hot": one_hot, "fill": fill, "cells": stored_cells(data["cells"])}
+        schema = cls(**data | columns | learnt)
         schema._check_stored()
         return schema
 
@@ -399,30 +401,73 @@ class Schema:
             )
 
 
-def medians(
-    names: Sequence[str], column: Callable[[str], Float[np.ndarray, " n_rows"]]
-) -> dict[str, float]:
-    """Return the medians of the finite numbers of columns, to put in place of missing ones.
+def nothing_left(gaps: dict[str, int], n_rows: int) -> InvalidBagsError:
+    """Return the error for a table of which no row can be used."""
+    if not gaps:
+        return no_bags()
+    return InvalidBagsError.because(
+        f"every one of {count(n_rows, 'row')} has a missing value ({by_column(gaps)})",
+        "at least one complete row",
+        'Leave out the columns that are mostly empty, or use missing="impute".',
+    )
 
-    Examples
-    --------
-    >>> columns = {"x": np.array([1.0, np.nan, 4.0]), "y": np.array([3.0, 1.0, 2.0])}
-    >>> medians(["x", "y"], columns.__getitem__)
-    {'x': 2.5, 'y': 2.0}
-    """
-    found: dict[str, float] = {}
-    while len(found) < len(names):
-        first = column(names[len(found)])
-        step = max(1, MEDIAN_NUMBERS // max(1, len(first)))
-        chosen = names[len(found) : len(found) + step]
-        rows = np.stack([first, *map(column, chosen[1:])], dtype=np.float64)
-        rows[np.isinf(rows)] = np.nan
-        empty = np.isnan(rows).all(axis=1)
-        if empty.any():
-            raise InvalidBagsError.because(
-                f"column {chosen[int(np.argmax(empty))]!r} has no value at all",
-                "at least one number to take the median of",
-                "Leave it out of the features and covariates.",
-            )
-        found |= zip(chosen, np.nanmedian(rows, axis=1).tolist(), strict=True)
-    return found
+
+def damaged(found: str, expected: str) -> BagwiseError:
+    """Return the error of a stored schema that cannot be used."""
+    return BagwiseError.because(
+        f"the stored schema {found}",
+        expected,
+        "The file was changed or is damaged: train and save the model again.",
+    )
+
+
+def stored_cells(data: dict[str, Any]) -> Cells:
+    """Return how cells are written, or say that what is stored cannot be used."""
+    try:
+        return Cells.from_dict(data)
+    except (BagwiseError, KeyError, TypeError, ValueError) as error:
+        raise damaged(f"has cells = {str(data)[:60]!r}", "marks, and codes by column") from error
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+
+
+def _is_name(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_dict(value: Any, check: Callable[[Any], bool]) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(name, str) and check(entry) for name, entry in value.items()
+    )
+
+
+def _is_categories(value: Any) -> bool:
+    several = isinstance(value, list | tuple) and len(value) > 0
+    return several and all(isinstance(category, str | int | float) for category in value)
+
+
+def _is_number(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and bool(np.isfinite(value))
+
+
+# Entry of a stored schema, what it must be, and how to say so.
+STORED = (
+    ("bag", lambda v: _is_names(v) and len(v) > 0, "a list of at least one column name"),
+    ("features", _is_names, "a list of column names"),
+    ("features", len, "at least one column name"),
+    ("covariates", _is_names, "a list of column names"),
+    ("weights", _is_name, "a column name or nothing"),
+    ("label", _is_name, "a column name or nothing"),
+    ("one_hot", lambda v: _is_dict(v, _is_categories), "the categories of some columns"),
+    ("missing", lambda v: isinstance(v, str) and v in MISSING, f"one of {', '.join(MISSING)}"),
+    ("fill", lambda v: _is_dict(v, _is_number), "a finite number for some columns"),
+    ("cells", lambda v: isinstance(v, dict) and set(v) == set(Cells().to_dict()), "marks"),
+    (
+        "left_out",
+        lambda v: _is_dict(v, lambda why: isinstance(why, str)),
+        "a reason for some columns",
+    ),
+)

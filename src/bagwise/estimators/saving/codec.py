@@ -3,7 +3,7 @@
     float, int, bool, str, None, X | Y     numbers bit for bit; what JSON has no number for is
                                            {"float": "inf"}
     Float64[np.ndarray, "n d"]             {"array": "C"} and a tensor, whose dimensions have names
-    tuple[str, ...], dict[str, X]          list and object
+    tuple[X, ...], dict[str, X]            list and object
     a class of records.CLASSES             {"class": its name, field: ...}
 
 Nothing is made of what a file holds before its type, dtype and shape were checked.
@@ -53,7 +53,8 @@ def encode(value: Any, kind: Any, path: str, writer: Writer) -> Any:
             raise unsaveable(path, show(value), f"an array of {kind.dim_str}")
         return writer.put(path, value)
     if get_origin(kind) is tuple and isinstance(value, tuple | list):
-        return [encode(part, str, path, writer) for part in value]
+        item = get_args(kind)[0]
+        return [encode(x, item, _entry(path, i, item), writer) for i, x in enumerate(value)]
     if get_origin(kind) is dict and isinstance(value, dict):
         item = get_args(kind)[1]
         return {
@@ -91,16 +92,30 @@ def decode(data: Any, kind: Any, path: str, reader: Reader, owner: type = object
             reader.bind(records.dimension(owner, base), size - int(more or 0), path)
         return array
     if get_origin(kind) is tuple:
-        words = isinstance(data, list) and all(isinstance(part, str) for part in data)
-        if not words or len(set(data)) != len(data):
-            raise unfit(path, show(data), "strings, no two the same")
-        return tuple(data)
+        return _decode_tuple(data, get_args(kind)[0], path, reader, owner)
     if get_origin(kind) is dict:
         if not isinstance(data, dict):
             raise unfit(path, show(data), "a table")
         item = get_args(kind)[1]
         return {key: decode(x, item, f"{path}.{key}", reader, owner) for key, x in data.items()}
     return _decode_object(data, _classes(kind), path, reader)
+
+
+def _decode_tuple(data: Any, item: Any, path: str, reader: Reader, owner: type) -> Any:
+    words = isinstance(data, list) and all(isinstance(part, str) for part in data)
+    if item is not str:
+        if not isinstance(data, list):
+            raise unfit(path, show(data), "a list")
+        parts = ((x, item, _entry(path, i, item)) for i, x in enumerate(data))
+        return tuple(decode(*part, reader.part(), owner) for part in parts)
+    if not words or len(set(data)) != len(data):
+        raise unfit(path, show(data), "strings, no two the same")
+    return tuple(data)
+
+
+def _entry(path: str, i: int, item: Any) -> str:
+    """Return the path of an entry of a list, as it is in error messages and names of tensors."""
+    return path if item is str else f"{path}.{i}"
 
 
 def _decode_object(data: Any, known: dict[str, type], path: str, reader: Reader) -> Any:

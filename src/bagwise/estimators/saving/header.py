@@ -119,8 +119,10 @@ def known_summary(model: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if hasattr(model, "classes_"):
         found["classes"] = [str(label) for label in model.classes_.tolist()]
-    else:
+    elif getattr(model, "likelihood_", "gaussian") in ("gaussian", "student"):
         found |= {"label_mean": model.label_center_, "label_sd": model.label_scale_}
+    else:  # on the scale of latent values
+        found |= {"likelihood": model.likelihood_, "latent_mean": model.label_center_}
     if hasattr(model.head_, "train"):
         found["n_bags"] = len(model.head_.train)
     elif hasattr(model, "bags_"):

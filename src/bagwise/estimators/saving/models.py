@@ -21,6 +21,7 @@ from bagwise.estimators.gp import (
     DistributionGPClassifier,
     DistributionGPRegressor,
 )
+from bagwise.estimators.label_kinds import LabelKind
 from bagwise.estimators.mean_embedding import LandmarkRidgeHead, MeanEmbeddingRidge, SecondLevel
 from bagwise.estimators.posterior_model import PosteriorModel
 from bagwise.estimators.regressors import (
@@ -32,11 +33,12 @@ from bagwise.estimators.regressors import (
 )
 from bagwise.estimators.saving.codec import decode, decode_fields, encode, encode_fields
 from bagwise.estimators.saving.kinds import Labels
-from bagwise.estimators.saving.parts import Reader, Writer, unfit
+from bagwise.estimators.saving.parts import Reader, Writer, show, unfit
 from bagwise.exceptions import BagwiseError, SavedModelError
 from bagwise.features.kernels import Kernel
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures
 from bagwise.features.scaling import Scaling
+from bagwise.heads.classes import ClassHeads, heads_of
 from bagwise.heads.gp import GPHead
 from bagwise.heads.linear import LinearHead
 from bagwise.heads.posterior import PosteriorHead
@@ -58,6 +60,8 @@ HEADS: dict[type[BagEstimator], type] = {
     DistributionGPRegressor: GPHead,
     DistributionGPClassifier: GPHead,
 }
+# Heads that take the place of these: of exact sums, and of many classes.
+OTHER_HEADS = {cls.__name__: cls for cls in (SecondLevel, ClassHeads)}
 ESTIMATORS = {cls.__name__: cls for cls in HEADS}
 
 
@@ -82,7 +86,7 @@ def take_apart(model: Any) -> tuple[dict[str, Any], Writer]:
         )
     names, n_covariates = model._covariates
     columns = Columns(model.n_features_in_, model._feature_names, n_covariates, names)
-    kinds = _learnt(cls, isinstance(model.head_, SecondLevel))
+    kinds = _learnt(cls, type(model.head_))
     tree = {
         "class": cls.__name__,
         "parameters": encode_fields(model, "parameters", writer),
@@ -114,8 +118,7 @@ def _put_together(tree: Any, reader: Reader) -> BagEstimator:
     model = cls(**decode_fields(cls, params, "parameters", reader))
     names = read_columns(columns, reader)
     head = learnt.get("head")
-    exact = isinstance(head, dict) and head.get("class") == SecondLevel.__name__
-    kinds = _learnt(cls, exact and cls is MeanEmbeddingRidge)
+    kinds = _learnt(cls, OTHER_HEADS.get(str(head.get("class") if isinstance(head, dict) else "")))
     if learnt.keys() != kinds.keys():
         raise unfit("learnt", f"{sorted(learnt)!r:.200}", ", ".join(kinds))
     values = {name: decode(learnt[name], kind, name, reader) for name, kind in kinds.items()}
@@ -149,37 +152,60 @@ def read_columns(data: Any, reader: Reader) -> Columns:
     return found
 
 
-def _learnt(cls: type[BagEstimator], exact: bool) -> dict[str, Any]:
+def _learnt(cls: type[BagEstimator], head: type | None) -> dict[str, Any]:
     """Return what an estimator learns and its kinds, so that dimensions are known before use."""
     kinds: dict[str, Any] = {"label_center": float, "label_scale": float, "effects": FixedEffects}
-    if exact:
+    if head is SecondLevel and cls is MeanEmbeddingRidge:
         kinds |= {"kernel": Kernel, "scaling": Scaling, "bags": Bags, "head": SecondLevel}
     else:
-        kinds |= {"features": LandmarkFeatures | FourierFeatures, "head": HEADS[cls]}
+        many = head is ClassHeads and issubclass(cls, BagClassifier)
+        kinds |= {"features": LandmarkFeatures | FourierFeatures}
+        kinds |= {"head": ClassHeads if many else HEADS[cls]}
     if issubclass(cls, BagClassifier):
         kinds["classes"] = Labels("classes")
     if issubclass(cls, PosteriorModel):
         kinds["diagnostics"] = Diagnostics | None
     if issubclass(cls, DistributionGP):
         kinds["tried"] = dict[str, float]
+    if issubclass(cls, DistributionGPRegressor):
+        kinds["likelihood"] = str
     return kinds
 
 
 def _check_agreement(cls: type[BagEstimator], values: dict[str, Any], names: Columns) -> None:
     """Check what concerns several parts of a model at once."""
-    head = values["head"]
+    heads = heads_of(values["head"])
+    for head in heads:
+        _check_head(cls, head, values)
+    if "classes" in values and len(values["classes"]) != max(len(heads), 2):
+        expected = "two" if len(heads) == 1 else f"{len(heads)}, as there are heads"
+        raise unfit("classes", f"{len(values['classes'])} in number", expected)
+    if isinstance(values["head"], ClassHeads) and len(heads) < 3:
+        raise unfit("head", f"of {len(heads)} classes", "three or more")
+    if len({tuple(head.draws.scales) for head in heads if hasattr(head, "draws")}) > 1:
+        raise unfit("head", "of classes with other scales each", "the same")
+    if "likelihood" in values:
+        kind = LabelKind.of(values["likelihood"])
+        if isinstance(kind.totals, str) and kind.totals not in (names.covariate_names or ()):
+            raise unfit("likelihood", show(kind.totals), "a covariate of the model")
+        if (kind.name == "student") != bool(np.isfinite(values["head"].dof)):
+            raise unfit("head.dof", f"{values['head'].dof:g}", "that of the likelihood")
+    if "bags" in values:
+        of_bags = values["bags"].feature_names, values["bags"].covariate_names
+        if of_bags != (names.feature_names, names.covariate_names):
+            raise unfit("bags", "of columns of other names", "those of the model")
+
+
+def _check_head(cls: type[BagEstimator], head: Any, values: dict[str, Any]) -> None:
+    """Check one head; those of many classes have any class of the list until here."""
+    if "bags" not in values and type(head) is not HEADS[cls]:
+        raise unfit("head", f"of class {type(head).__name__}", HEADS[cls].__name__)
     start = head.start if isinstance(head, PosteriorHead) else head
     if isinstance(start, ShrinkageHead) and type(start.likelihood) is not type(cls.likelihood):
         raise unfit("head.likelihood", start.likelihood.name, cls.likelihood.name)
     if isinstance(head, PosteriorHead):
         if (head.draws.trajectories is None) != (values["diagnostics"] is None):
             raise unfit("diagnostics", "not that of the draws", "one if NUTS made the draws")
-    if "classes" in values and len(values["classes"]) != 2:
-        raise unfit("classes", f"{len(values['classes'])} in number", "two")
-    if "bags" in values:
-        of_bags = values["bags"].feature_names, values["bags"].covariate_names
-        if of_bags != (names.feature_names, names.covariate_names):
-            raise unfit("bags", "of columns of other names", "those of the model")
 
 
 def _complete(model: Any, names: Columns) -> BagEstimator:

@@ -18,6 +18,9 @@ MAX_BITS = 64
 # Dimensions that may be 0: covariates, and weights or directions where nothing varies.
 MAY_BE_ZERO = frozenset({"covariates", "weights", "directions"})
 
+# Dimensions of a head; so are those that are named after a class.
+OF_A_HEAD = frozenset({"weights", "directions"})
+
 PLAIN: dict[Any, tuple[tuple[type, ...], str]] = {
     bool: ((bool,), "True or False"),
     int: ((int,), "a whole number"),
@@ -51,6 +54,13 @@ class Reader:
     def __init__(self, tensors: Mapping[str, np.ndarray]) -> None:
         self._left = dict(tensors)
         self._sizes: dict[str, int] = {}
+        self._own = self._sizes
+
+    def part(self) -> Reader:
+        """Return a reader for one of several heads, each with weights of its own number."""
+        reader = Reader({})
+        reader._left, reader._sizes = self._left, self._sizes
+        return reader
 
     def take(self, data: Any, path: str, dtypes: tuple[str, ...], ndim: int) -> np.ndarray:
         """Return the array of a path, as a copy in the memory order it had."""
@@ -72,8 +82,9 @@ class Reader:
         """Note the size of a dimension, or check it if it is known."""
         if size < (name not in MAY_BE_ZERO):
             raise unfit(path, f"of {size} {name}", "at least one")
-        if self._sizes.setdefault(name, size) != size:
-            raise unfit(path, f"of {size} {name}", f"{self._sizes[name]}, as elsewhere in the file")
+        known = self._own if name in OF_A_HEAD or " of " in name else self._sizes
+        if known.setdefault(name, size) != size:
+            raise unfit(path, f"of {size} {name}", f"{known[name]}, as elsewhere in the file")
 
     def finish(self) -> None:
         """Raise if a tensor belongs to nothing."""

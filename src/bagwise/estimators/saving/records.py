@@ -18,9 +18,10 @@ from bagwise.estimators.embeddings import FourierEmbedding, KernelEmbedding
 from bagwise.estimators.mean_embedding import LandmarkRidgeHead, SecondLevel
 from bagwise.estimators.saving.kinds import ClassWeights, Labels, Landmarks, Range, Seed
 from bagwise.estimators.saving.parts import Reader, unfit
-from bagwise.features.kernels import RBF, Additive, Linear, Matern
+from bagwise.features.kernels import RBF, Additive, Energy, Linear, Matern
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures
 from bagwise.features.scaling import Scaling
+from bagwise.heads.classes import ClassHeads
 from bagwise.heads.gp import GPHead
 from bagwise.heads.linear import LinearHead
 from bagwise.heads.posterior import PosteriorHead
@@ -41,11 +42,11 @@ from bagwise.likelihoods import Gaussian, Logistic, Probit
 CLASSES: dict[str, type] = {
     cls.__name__: cls
     for cls in (
-        *(RBF, Matern, Linear, Additive),
+        *(RBF, Matern, Linear, Energy, Additive),
         *(Scaling, LandmarkFeatures, FourierFeatures, Bags),
         *(FixedEffects, WeightPosterior, EmbeddingModel, Mode, Draws, Trajectories, ScalePriors),
         *(LinearHead, ShrinkageHead, PosteriorHead, SecondLevel, LandmarkRidgeHead),
-        *(GPHead, Inputs, Scales, Sizing, Spread),
+        *(GPHead, Inputs, Scales, Sizing, Spread, ClassHeads),
         *(Gaussian, Probit, Logistic),
         *(Priors, NUTS, Diagnostics),
         *(KernelEmbedding, FourierEmbedding),

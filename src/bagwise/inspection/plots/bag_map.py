@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +17,15 @@ from bagwise.embedding.gram import bag_gram
 from bagwise.embedding.model import whitening
 from bagwise.embedding.sums import summarise
 from bagwise.exceptions import InvalidLabelsError
-from bagwise.inspection.plots.style import BLUE, ORANGE, axes_or_new, journal
+from bagwise.heads.classes import heads_of
+from bagwise.inspection.plots.style import CYCLE, axes_or_new, journal
+from bagwise.predictions.many_classes import ManyClassPrediction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+# Shapes of classes: one more than colours, so that each pair comes only once in many classes.
+MARKERS = "osD^vP*"
 
 # Areas of the markers of the smallest and the largest bag, in points squared.
 AREAS = (8.0, 90.0)
@@ -56,7 +62,8 @@ def embedding_map(model: Any, bags: Any, y: Any = None, *, ax: Axes | None = Non
     areas = _areas(bags.sizes)
     options: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.4, "alpha": 0.85}
     order = np.argsort(-bags.sizes, kind="stable")  # small bags on top of large ones
-    if colors.dtype.kind in "fiu" and len(np.unique(colors)) > 2:
+    many = len(getattr(model, "classes_", ())) > 2
+    if colors.dtype.kind in "fiu" and len(np.unique(colors)) > 2 and not many:
         drawn = ax.scatter(
             flat.places[order, 0],
             flat.places[order, 1],
@@ -84,10 +91,10 @@ def embeddings_of(model: Any, bags: Bags) -> Float64[np.ndarray, "n q"]:
         values, vectors = np.linalg.eigh(gram)
         return vectors * np.sqrt(np.maximum(values, 0.0))
     stats = summarise(bags, features, covariance=False)
-    posterior = model.head_.embed(stats)
+    posterior = heads_of(model.head_)[0].embed(stats)  # of many classes, at their average η
     if not posterior.model.shrinks:
         return stats.mean @ whitening(features.weight_gram())
-    at_one = replace(posterior, scale=np.array([model.prior_scale_]))
+    at_one = replace(posterior, scale=np.array([np.mean(model.prior_scale_)]))
     return at_one.mean @ posterior.model.function_map
 
 
@@ -111,6 +118,8 @@ def project(embeddings: Float64[np.ndarray, "n q"]) -> Map:
 
 def _predicted(model: Any, bags: Bags) -> np.ndarray:
     prediction = model.predict_dist(bags)
+    if isinstance(prediction, ManyClassPrediction):
+        return prediction.predicted
     return np.asarray(getattr(prediction, "probability", getattr(prediction, "mean", None)))
 
 
@@ -130,7 +139,7 @@ def _classes(
     options: dict[str, Any],
 ) -> None:
     """Draw classes as colours and shapes."""
-    for label, color, marker in zip(np.unique(labels), (BLUE, ORANGE), "os", strict=False):
+    for label, color, marker in zip(np.unique(labels), cycle(CYCLE), cycle(MARKERS), strict=False):
         rows = order[labels[order] == label]
         ax.scatter(
             flat.places[rows, 0],

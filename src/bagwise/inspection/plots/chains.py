@@ -64,7 +64,7 @@ def trace(model: Any, *, parameters: Sequence[str] | None = None) -> Figure:
         squeeze=False,
         layout="constrained",
     )
-    trajectories = model.head_.draws.trajectories
+    trajectories = model.trajectories_
     diverging = None if trajectories is None else trajectories.diverging
     for (left, right), row in zip(grid, rows, strict=True):
         _density(left, row)
@@ -99,7 +99,7 @@ def chains_of(model: Any, parameters: Sequence[str] | None = None) -> list[Chain
             "several draws",
             'Fit with inference="laplace" or "nuts".',
         )
-    sampled = model.head_.draws.trajectories is not None
+    sampled = model.trajectories_ is not None
     return [_chosen(name, draws[name], sampled) for name in names[:MOST_ROWS]]
 
 

@@ -14,10 +14,13 @@ from bagwise.exceptions import BagwiseError
 from bagwise.inspection.plots.style import PART_NAMES, PARTS, axes_or_new, journal
 from bagwise.predictions.classes import ClassPrediction
 from bagwise.predictions.gaussian import Prediction
+from bagwise.predictions.many_classes import ManyClassPrediction
 from bagwise.predictions.size_groups import size_groups
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Predicted = Prediction | ClassPrediction | ManyClassPrediction
 
 # A bag has points enough when its part of the variance is less.
 SMALL_SHARE = 0.1
@@ -60,7 +63,7 @@ class MorePoints:
 
 @journal
 def spread_by_size(
-    prediction: Prediction | ClassPrediction,
+    prediction: Predicted,
     y: PerBag | None = None,
     *,
     sizes: ArrayLike | None = None,
@@ -72,7 +75,7 @@ def spread_by_size(
 
     Parameters
     ----------
-    prediction : Prediction or ClassPrediction (whose latent value is drawn) of n bags
+    prediction : of n bags; of classes their latent value is drawn, of many that of the predicted
     y : (n,) labels that are numbers, to draw the actual error of the bags of each size as dots
     sizes, edges : as in `bagwise.evaluate`
     scale : "sd": up to the end of a part, the standard deviation that is left without those above
@@ -137,7 +140,7 @@ def stacked(parts: dict[str, np.ndarray], scale: str) -> list[tuple[str, np.ndar
 
 
 def spread_of(
-    prediction: Prediction | ClassPrediction,
+    prediction: Predicted,
     sizes: ArrayLike | None = None,
     edges: Sequence[float] | None = None,
     y: PerBag | None = None,
@@ -157,10 +160,8 @@ def spread_of(
     )
 
 
-def _squared_errors(
-    prediction: Prediction | ClassPrediction, y: PerBag, masks: Sequence[np.ndarray]
-) -> np.ndarray:
-    if isinstance(prediction, ClassPrediction):
+def _squared_errors(prediction: Predicted, y: PerBag, masks: Sequence[np.ndarray]) -> np.ndarray:
+    if isinstance(prediction, ClassPrediction | ManyClassPrediction):
         raise BagwiseError.because(
             "the prediction is of classes, whose latent value is not observed",
             "y for a prediction of numbers only",
@@ -172,7 +173,7 @@ def _squared_errors(
 
 @journal
 def more_points(
-    prediction: Prediction | ClassPrediction,
+    prediction: Predicted,
     *,
     largest: float | None = None,
     ax: Axes | None = None,
@@ -209,15 +210,15 @@ def more_points(
     return ax
 
 
-def more_points_of(
-    prediction: Prediction | ClassPrediction, largest: float | None = None
-) -> MorePoints:
+def more_points_of(prediction: Predicted, largest: float | None = None) -> MorePoints:
     """Return the parts of the variance of one bag against its number of points."""
-    latent = prediction.latent if isinstance(prediction, ClassPrediction) else prediction
-    if len(latent) != 1:
+    if len(prediction) != 1:
         raise BagwiseError.because(
-            f"the prediction is of {len(latent)} bags", "one bag", "Choose it with prediction[i]."
+            f"the prediction is of {len(prediction)} bags",
+            "one bag",
+            "Choose it with prediction[i].",
         )
+    latent = _latent(prediction)
     if latent.sizes is None or not latent.parts.bag[0] > 0:
         raise BagwiseError.because(
             "the model ignores how many points a bag has",
@@ -236,6 +237,13 @@ def more_points_of(
         "bag": _bag_variance(latent, grid),
     }
     return MorePoints(grid, parts, today, enough)
+
+
+def _latent(prediction: Predicted) -> Prediction:
+    """Return the value whose parts are drawn, of one bag."""
+    if isinstance(prediction, ManyClassPrediction):
+        return prediction.each[prediction.places[0]].latent
+    return prediction.latent if isinstance(prediction, ClassPrediction) else prediction
 
 
 def _bag_variance(latent: Prediction, sizes: np.ndarray) -> np.ndarray:
@@ -287,8 +295,10 @@ def _mark(ax: Axes, curve: MorePoints, height: np.ndarray) -> None:
         )
 
 
-def _what(prediction: Prediction | ClassPrediction, scale: str) -> str:
+def _what(prediction: Predicted, scale: str) -> str:
     word = "standard deviation" if scale == "sd" else "variance"
+    if isinstance(prediction, ManyClassPrediction):
+        return f"{word} of the latent value\nof the predicted class"
     if isinstance(prediction, ClassPrediction):
         return f"{word} of the latent value"
     return f"predictive {word}"

@@ -55,7 +55,7 @@ def make(
     Parameters
     ----------
     bags : anything that :func:`bagwise.as_bags` takes
-    y : (n_bags,) labels: numbers, or two classes
+    y : (n_bags,) labels: numbers, or classes
     models : estimators by name, not fitted, or None for :func:`default_models`
     title : of the page;  source : where the data are from, such as the name of a file
     notes : sentences about the data, such as which columns were left out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -12,6 +13,7 @@ from bagwise.likelihoods import Probit
 from bagwise.predictions.classes import ClassPrediction
 from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.joined import Joined, Piece, joined
+from bagwise.predictions.many_classes import ManyClassPrediction
 from bagwise.predictions.mixture import MixturePrediction
 from bagwise.predictions.parts import VarianceParts
 
@@ -26,13 +28,13 @@ def baseline(
 ) -> Joined:
     """Predict the labels of each part of the bags by those of all other bags.
 
-    Real labels: N(mean, variance) of the others. Classes: the probability of the second class is
-    (k + 1) / (m + 2) if k of the m others are of it, which is never 0 or 1.
+    Real labels: N(mean, variance) of the others. Classes: the probability of a class is
+    (k + 1) / (m + c) if k of the m others are of it, of c classes, which is never 0 or 1.
 
     Parameters
     ----------
-    labels : (n,), of classes 1 for the second and 0 for the first
-    classes : (2,), or None for real labels
+    labels : (n,), of classes their places among these
+    classes : (c,), or None for real labels
     held_out : positions of the bags of each part
 
     Examples
@@ -45,10 +47,11 @@ def baseline(
     pieces = []
     for rows in held_out:
         others = n - len(rows)
-        sum_of_others = total - labels[rows].sum()
         if classes is not None:
-            pieces.append(Piece(rows, _share(len(rows), sum_of_others, others, classes)))
+            counts = np.bincount(np.delete(labels, rows).astype(np.int64), minlength=len(classes))
+            pieces.append(Piece(rows, _shares(len(rows), counts, classes)))
             continue
+        sum_of_others = total - labels[rows].sum()
         mean = sum_of_others / others
         # Σ (y − mean)² over the others, from that over all about the mean of all.
         about_all = squares - np.sum((labels[rows] - labels.mean()) ** 2)
@@ -59,7 +62,15 @@ def baseline(
     return joined(pieces)
 
 
-def _share(n_bags: int, k: float, m: int, classes: np.ndarray) -> ClassPrediction:
-    latent = float(ndtri((k + 1.0) / (m + 2.0)))
-    means = np.full((1, n_bags), latent)
+def _shares(n_bags: int, counts: Int64[np.ndarray, " c"], classes: np.ndarray) -> Any:
+    shares = (counts + 1.0) / (counts.sum() + len(classes))
+    if len(classes) == 2:
+        return _constant(n_bags, shares[1], classes)
+    # of one class against the rest, the p whose p/√(1 − p) is the share
+    each = (shares * np.sqrt(shares**2 + 4.0) - shares**2) / 2.0
+    return ManyClassPrediction([_constant(n_bags, p, [False, True]) for p in each], classes)
+
+
+def _constant(n_bags: int, p: float, classes: Any) -> ClassPrediction:
+    means = np.full((1, n_bags), float(ndtri(p)))
     return ClassPrediction(MixturePrediction(means, np.zeros(1), sizes=None), Probit(), classes)

@@ -12,8 +12,7 @@ from jaxtyping import Float64
 from sklearn.base import is_classifier
 
 from bagwise.bags.bags import Bags
-from bagwise.bags.checks import check_classes, check_labels
-from bagwise.bags.per_bag import array_per_bag
+from bagwise.bags.per_bag import array_per_bag, check_classes, check_labels
 from bagwise.exceptions import BagwiseError
 from bagwise.predictions.class_metrics import ClassPredictive
 from bagwise.predictions.joined import Joined, Piece, joined
@@ -36,8 +35,8 @@ class Case:
     Attributes
     ----------
     bags : n bags;  y : (n,) labels as given
-    labels : (n,) numbers; of classes 1 for the second and 0 for the first
-    classes : (2,), or None for real labels
+    labels : (n,) numbers; of classes their places among these
+    classes : (k,), or None for real labels
     predictions : `Joined`, by name of the model;  baseline : without looking into the bags
     level : probability of the intervals;  words : about the page
     seed : of what is drawn at random for the pictures
@@ -62,6 +61,11 @@ class Case:
         return [f"{text} (bag {i})" for i, text in enumerate(texts)]
 
     @property
+    def many(self) -> bool:
+        """Whether there are more than two classes: then what is drawn is of the predicted one."""
+        return self.classes is not None and len(self.classes) > 2
+
+    @property
     def sizes(self) -> Float64[np.ndarray, " n"]:
         """Number of points of each bag."""
         return self.bags.sizes.astype(np.float64)
@@ -83,12 +87,12 @@ def name_of(bag_id: Any) -> str:
 def labels_of(
     bags: Bags, y: Any, classes: bool
 ) -> tuple[np.ndarray, Float64[np.ndarray, " n"], np.ndarray | None]:
-    """Check labels: return them, their numbers, and the two classes if they are of classes."""
+    """Check labels: return them, their numbers, and the classes if they are of classes."""
     if not classes:
         labels = check_labels(y, bags)
         return labels, labels, None
-    both, second = check_classes(y, bags)
-    return both[second.astype(int)], second.astype(np.float64), both
+    known, which = check_classes(y, bags)
+    return known[which], which.astype(np.float64), known
 
 
 def looks_like_classes(y: Any) -> bool:

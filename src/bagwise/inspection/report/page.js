@@ -6,6 +6,7 @@
   const data = JSON.parse(document.getElementById("bag-data").textContent);
   const $ = (id) => document.getElementById(id);
   const isClass = data.classes !== null;
+  const isMany = isClass && data.classes.length > 2; // then what is shown is of the predicted class
   const percent = `${+(100 * data.level).toPrecision(6)} %`;
   const state = { model: 0, sort: null, down: false, query: "", filter: "all", page: 0, rows: 25 };
   let order = []; // positions of the bags that are shown, in the order of the table
@@ -28,7 +29,7 @@
     model.sd = model.mean.map((_, i) => Math.hypot(model.bag[i], model.weights[i], model.noise[i]));
     model.off = model.mean.map((mean, i) => {
       if (!isClass) return model.sd[i] > 0 ? (data.labels[i] - mean) / model.sd[i] : 0;
-      return -Math.log(Math.max(data.labels[i] ? mean : 1 - mean, 1e-300));
+      return -Math.log(Math.max(isMany ? model.own[i] : data.labels[i] ? mean : 1 - mean, 1e-300));
     });
   }
   const model = () => data.models[state.model];
@@ -36,7 +37,9 @@
   // ------------------------------------------------------------ columns of the table
 
   const label = (i) => (isClass ? data.classes[data.labels[i]] : number(data.labels[i]));
-  const said = (i) => (model().mean[i] >= 0.5 ? data.classes[1] : data.classes[0]);
+  const place = (i) => (isMany ? model().said[i] : model().mean[i] >= 0.5 ? 1 : 0);
+  const said = (i) => data.classes[place(i)];
+  const stated = isClass ? `P(${isMany ? "predicted" : data.classes[1]})` : "";
   const inside = (i) => isClass ? said(i) === label(i)
     : model().lower[i] <= data.labels[i] && data.labels[i] <= model().upper[i];
   const interval = (i) => `${number(model().lower[i])} to ${number(model().upper[i])}`;
@@ -47,8 +50,8 @@
     { title: "points", value: (i) => data.sizes[i], text: (i) => whole(data.sizes[i]) },
     { title: "label", value: (i) => data.labels[i], text: label, words: isClass },
     ...(isClass
-      ? [{ title: "predicted", value: (i) => model().mean[i] >= 0.5 ? 1 : 0, text: said, words: true },
-         { title: `P(${data.classes[1]})`, value: (i) => model().mean[i], text: (i) => number(model().mean[i]) },
+      ? [{ title: "predicted", value: place, text: said, words: true },
+         { title: stated, value: (i) => model().mean[i], text: (i) => number(model().mean[i]) },
          { title: `${percent} interval`, value: (i) => model().lower[i], text: interval },
          { title: "log loss", value: (i) => model().off[i], text: (i) => number(model().off[i], 2) },
          part("bag", "bag sd"), part("weights", "regression sd")]
@@ -180,7 +183,7 @@
     if (data.effective) rows.push(["effective points", number(data.effective[i], 1)]);
     rows.push(["label", label(i)]);
     if (isClass) {
-      rows.push(["predicted", said(i)], [`P(${data.classes[1]})`, number(model().mean[i])],
+      rows.push(["predicted", said(i)], [stated, number(model().mean[i])],
         [`${percent} interval`, interval(i)], ["log loss", number(model().off[i], 2)]);
     } else {
       rows.push(["predicted", `${number(model().mean[i])}, sd ${number(model().sd[i])}`],
@@ -195,7 +198,7 @@
   // A line with the interval, the prediction and the label on it.
   function intervalPicture(i) {
     const { lower, upper, mean } = model();
-    const y = data.labels[i];
+    const y = isMany ? Number(inside(i)) : data.labels[i];
     const ends = isClass ? [0, 1] : [Math.min(lower[i], y), Math.max(upper[i], y)];
     const span = ends[1] - ends[0] || 1;
     const x = (value) => 20 + (360 * (value - ends[0])) / span;
@@ -206,7 +209,7 @@
       element("path", { class: "dots s0", d: `M${x(mean[i])} 26h0` }),
       element("path", { class: "line ink", d: `M${x(y)} 12V40` }),
       ...[ends[0], ends[1]].map((end, k) => element("text", { class: k ? "end" : "", x: k ? 380 : 20, y: 54 }, number(end)))),
-    legend([["s0", isClass ? `probability and its ${percent} interval` : `prediction and its ${percent} interval`], ["ink", "label"]])];
+    legend([["s0", isClass ? `probability and its ${percent} interval` : `prediction and its ${percent} interval`], ["ink", isMany ? "label: 1 if it is the predicted class" : "label"]])];
   }
 
   function partsPicture(i) {
@@ -236,7 +239,7 @@
 
   // How sure the model would be of this bag if it had more points, or fewer.
   function curvePicture(i) {
-    const curve = model().curves[data.folds[i]];
+    const curve = model().curves[isMany ? data.folds[i] * data.classes.length + place(i) : data.folds[i]];
     const size = data.effective ? data.effective[i] : data.sizes[i];
     const rest = Math.hypot(model().weights[i], model().noise[i]);
     if (Math.max(...curve) === 0) return [element("p", {}, "This model takes no account of the number of points.")];

@@ -21,7 +21,8 @@ from bagwise.inspection.report.case import Case, name_of
 from bagwise.inspection.report.comparison import CLEAR, Comparison, Estimate, minus, shown
 from bagwise.inspection.report.svg import canvas, element, variable
 from bagwise.predictions.class_metrics import binomial_interval, reliability
-from bagwise.predictions.joined import Joined, JoinedPrediction
+from bagwise.predictions.counts import CountPrediction
+from bagwise.predictions.joined import Joined, JoinedManyClassPrediction, JoinedPrediction
 from bagwise.predictions.metrics import pit
 from bagwise.predictions.size_groups import size_groups
 
@@ -33,8 +34,9 @@ N_PIT_BINS = 10
 MAX_TICKS = 7
 # Models in one picture: as many as there are colours.
 MAX_SERIES = 5
-# Room of a class's name under an axis, in characters.
+# Room of a class's name under an axis, in characters, and of how many classes it is written.
 NAME_WIDTH = 24
+MAX_NAMES = 12
 PERCENT = FuncFormatter(lambda share, _: minus(f"{100 * share:.6g} %"))
 SIZES_TEXT = "points in the bag (log scale)"
 
@@ -70,14 +72,17 @@ def label_histogram(case: Case) -> Picture:
     labels = case.labels
     with canvas() as ax:
         if case.classes is not None:
-            counts = np.bincount(labels.astype(np.int64), minlength=2)
+            count = len(case.classes)
+            counts = np.bincount(labels.astype(np.int64), minlength=count)
             names = [name_of(label) for label in case.classes.tolist()]
-            ax.bar([0, 1], counts, 0.6, color=BLUE)
-            ax.set(xlim=(-0.6, 1.6), xlabel="class")
+            ax.bar(range(count), counts, 0.6, color=BLUE)
+            ax.set(xlim=(-0.6, count - 0.4), xlabel="class")
             _count(ax)
-            ax.set_xticks([0, 1], [_brief(name) for name in names])
-            both = zip(counts, names, strict=True)
-            caption = " and ".join(f"{n:,} of class {name}" for n, name in both) + "."
+            room = max(4, 2 * NAME_WIDTH // count)
+            shown_names = [_brief(name)[:room] for name in names[:MAX_NAMES]]
+            ax.set_xticks(range(len(shown_names)), shown_names)
+            *some, last = (f"{n:,} of class {name}" for n, name in zip(counts, names, strict=True))
+            caption = f"{', '.join(some)} and {last}."
             return Picture("Labels", element(ax, f"Bags by class: {caption}"), caption)
         edges = label_edges(labels)
         _bars(ax, edges, np.histogram(labels, edges)[0])
@@ -126,9 +131,10 @@ def bias_by_size(case: Case, comparison: Comparison) -> Picture:
             "Observed share minus mean predicted probability by bag size, for each model; near "
             "zero if calibrated."
         )
+        what = "bags whose predicted class is right" if case.many else "the second class"
         caption = (
-            "Share of the second class minus its mean predicted probability: near zero if "
-            "calibrated. Whiskers reach two standard errors to either side."
+            f"Share of {what} minus its mean predicted probability: near zero if calibrated. "
+            "Whiskers reach two standard errors to either side."
         )
         return Picture("Calibration by bag size", element(ax, name), caption, legend)
 
@@ -149,6 +155,8 @@ def pit_histogram(case: Case, prediction: JoinedPrediction) -> Picture:
             "Level if the predicted distributions are right; a heap in the middle if they are too "
             "wide, heaps at the ends if too narrow. Chance keeps 95 % of the bars within the band."
         )
+        if any(isinstance(piece.prediction, CountPrediction) for piece in prediction.pieces):
+            caption += " Counts lie at random between the steps of their distribution."
         return Picture("Probability integral transform", element(ax, name), caption)
 
 
@@ -164,10 +172,11 @@ def reliability_diagram(case: Case, prediction: Joined) -> Picture:
         name = "Observed share against predicted probability: " + ", ".join(
             f"{100 * observed:.0f} % at {100 * predicted:.0f} %" for predicted, observed in pairs
         )
+        of = " of the predicted class" * case.many
         caption = (
-            "Bags of like probability, as many in each dot: near the line if the probabilities "
-            f"mean what they say. Mean distance {100 * table.calibration_error:.1f} %. Whiskers "
-            "are 95 % intervals; the bars show where the probabilities lie."
+            f"Bags of like probability{of}, as many in each dot: near the line if the "
+            f"probabilities mean what they say. Mean distance {100 * table.calibration_error:.1f} "
+            "%. Whiskers are 95 % intervals; the bars show where the probabilities lie."
         )
         return Picture("Reliability", element(ax, name), caption)
 
@@ -191,16 +200,31 @@ def predicted_against_true(case: Case, prediction: JoinedPrediction) -> Picture:
 
 
 def probability_histogram(case: Case, prediction: Joined) -> Picture:
-    """Count the bags of each class by the probability of the second."""
+    """Count the bags of each class by the probability of the second.
+
+    Of many classes: those whose predicted class is wrong, and right, by the probability of it.
+    """
     assert case.classes is not None
-    names = [name_of(label) for label in case.classes.tolist()]
+    if isinstance(prediction, JoinedManyClassPrediction):
+        names, which = ["wrong", "right", "the predicted class"], prediction.predicted == case.y
+    else:
+        names, which = [name_of(label) for label in case.classes.tolist()], case.labels
+        names.append(_brief(names[1]))
     colors = (ORANGE, BLUE)
     with canvas() as ax:
-        some = [prediction.mean[case.labels == k] for k in (0, 1)]
+        some = [prediction.mean[which == k] for k in (0, 1)]
         ax.hist(some, 10, range=(0.0, 1.0), rwidth=0.9, color=colors)
         ax.set(xlim=(0, 1))
         _count(ax)
-        ax.set_xlabel(f"predicted probability of {_brief(names[1])}")
+        ax.set_xlabel(f"predicted probability of {names[2]}")
+        legend = [(variable(color), name) for color, name in zip(colors, names, strict=False)]
+        if case.many:
+            return Picture(
+                "Probabilities of the predicted class",
+                element(ax, "Histogram of the probability of the predicted class, right or wrong."),
+                "The farther apart, the better the model knows when it is right.",
+                legend,
+            )
         return Picture(
             "Predicted probabilities by class",
             element(
@@ -208,7 +232,7 @@ def probability_histogram(case: Case, prediction: Joined) -> Picture:
                 "Histogram of the predicted probability of the second class, for the bags of each.",
             ),
             "The farther apart, the better the classes are told from each other.",
-            [(variable(color), name) for color, name in zip(colors, names, strict=True)],
+            legend,
         )
 
 
@@ -218,7 +242,7 @@ def spread_by_size(case: Case, prediction: Joined) -> Picture:
     with canvas() as ax:
         plots.spread_by_size(prediction, case.y if real else None, sizes=case.sizes, ax=ax)
         legend, ends = _legend(ax)[::-1], [text.get_text() for text in ax.texts]
-        what = "sd" if real else "sd of the latent value"
+        what = "sd" if real else "sd of the latent value" + " of the predicted class" * case.many
         return Picture(
             "Uncertainty by bag size",
             element(

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64
-from scipy.special import ndtri
 
-from bagwise.inspection.report.case import Case
+from bagwise.inspection.report.case import Case, name_of
 from bagwise.inspection.report.comparison import shown
 from bagwise.inspection.report.novelty import Novelty
 
@@ -43,8 +42,13 @@ class Reasons:
 
     @cached_property
     def error(self) -> Float64[np.ndarray, " n"]:
-        """Label minus prediction."""
-        return self.case.labels - self.prediction.mean
+        """Label minus prediction; of many classes, one minus the probability of the label."""
+        return self._error_of(self.prediction)
+
+    def _error_of(self, prediction: Any) -> Float64[np.ndarray, " n"]:
+        if self.case.many:
+            return 1.0 - np.exp(prediction.log_prob(self.case.y))
+        return self.case.labels - prediction.mean
 
     @cached_property
     def surprise(self) -> Float64[np.ndarray, " n"]:
@@ -102,7 +106,8 @@ class Reasons:
     def _surprise(self, bag: int) -> list[str]:
         off, size = abs(float(self.surprise[bag])), int(self.case.sizes[bag])
         sd, points = shown(float(self.prediction.std[bag]), 3), _points(size)
-        if off < ndtri((1 + self.case.level) / 2):
+        lower, upper = self.prediction.interval(self.case.level)[bag]
+        if lower <= self.case.labels[bag] <= upper:
             return [
                 f"within its {100 * self.case.level:g} % interval: the model was unsure, sd {sd}"
             ]
@@ -144,9 +149,8 @@ class Reasons:
         labels, label = self.case.labels[near], self.case.labels[bag]
         if self.case.classes is not None:
             other = int(np.sum(labels != label))
-            return [
-                f"{other} of the {len(near)} bags most like it on average are of the other class"
-            ]
+            which = "another" if self.case.many else "the other"
+            return [f"{other} of the {len(near)} bags most like it on average are of {which} class"]
         low, high = shown(float(labels.min()), 3), shown(float(labels.max()), 3)
         if labels.min() <= label <= labels.max():
             return [f"bags with a similar average have labels as far apart as {low} and {high}"]
@@ -156,17 +160,23 @@ class Reasons:
         assert self.case.classes is not None
         label = int(self.case.labels[bag])
         p = self.prediction.mean[bag] if label else 1.0 - self.prediction.mean[bag]
+        other, unsure = "the other class", "the probability"
+        if self.case.many:
+            p = 1.0 - self.error[bag]
+            other = f"class {name_of(self.prediction.predicted.tolist()[bag])}"
+            unsure = f"the probability of {other}"
         lower, upper = self.prediction.interval(self.case.level)[bag]
         size = int(self.case.sizes[bag])
         many = f" although {size:,} points" * self._is_large(bag)
         found = [f"its class was given {_percent(p)}{many}"]
         if lower < 0.5 < upper:
             found.append(
-                f"the model was unsure: the probability may be {_percent(lower)} to "
-                f"{_percent(upper)}"
+                f"the model was unsure: {unsure} may be {_percent(lower)} to {_percent(upper)}"
             )
-        else:
-            found.append("the model was sure of the other class: label or points unusual")
+        elif upper <= 0.5 and self.case.many:
+            found.append("the model was unsure: it gave no class half of the probability")
+        elif not self.case.many or self.prediction.places[bag] != label:
+            found.append(f"the model was sure of {other}: label or points unusual")
         return found + self._size(bag) + self._neighbours(bag)
 
     def _others(self, bag: int) -> list[str]:
@@ -174,8 +184,8 @@ class Reasons:
         others = {k: p for k, p in self.case.predictions.items() if k != self.name}
         if not others:
             return []
-        mine, label = float(self.error[bag]), self.case.labels[bag]
-        errors = {name: float(label - p.mean[bag]) for name, p in others.items()}
+        mine, label = float(self.error[bag]), 1.0 if self.case.many else self.case.labels[bag]
+        errors = {name: float(self._error_of(p)[bag]) for name, p in others.items()}
         if all(error * mine > 0 and abs(error) > 0.7 * abs(mine) for error in errors.values()):
             return [
                 "the other models err alike" if len(errors) > 1 else "the other model errs alike"

@@ -11,7 +11,7 @@ from bagwise.inspection.report.case import Case, name_of
 from bagwise.inspection.report.comparison import Comparison
 from bagwise.inspection.report.influence import influential_points
 from bagwise.inspection.report.reasons import Reasons
-from bagwise.predictions.joined import Joined
+from bagwise.predictions.joined import Joined, JoinedManyClassPrediction
 
 # Significant digits of the numbers: more than a reader needs, and few enough for a small page.
 DIGITS = 6
@@ -30,6 +30,7 @@ def page_data(case: Case, comparison: Comparison, reasons: dict[str, Reasons]) -
         models.append(
             {"name": scores.name}
             | _columns(prediction, case.level)
+            | (_of_classes(prediction, case) if case.many else {})
             | {"curves": [rounded(curve) for curve in _bag_sd(prediction, grid)]}
             | {"why": _why(reasons[scores.name])}
         )
@@ -61,9 +62,21 @@ def _columns(prediction: Joined, level: float) -> dict[str, list[float | None]]:
     return {name: rounded(column) for name, column in columns.items()}
 
 
+def _of_classes(prediction: Joined, case: Case) -> dict[str, list[Any]]:
+    """Return of many classes the place of the predicted one, and the probability of the label."""
+    assert isinstance(prediction, JoinedManyClassPrediction)
+    own = np.exp(prediction.log_prob(case.y))
+    return {"said": prediction.places.tolist(), "own": rounded(own)}
+
+
 def _bag_sd(prediction: Joined, grid: Float[np.ndarray, " g"]) -> Float[np.ndarray, "f g"]:
-    """Return the part of the sd that is due to the bag, by piece and size of the grid."""
+    """Return the part of the sd that is due to the bag, by piece and size of the grid.
+
+    Of many classes each piece has a row for each.
+    """
     firsts = [piece.prediction[:1] for piece in prediction.pieces]
+    if isinstance(prediction, JoinedManyClassPrediction):
+        firsts = [one for first in firsts for one in first.each]
     variances = [[one.at_size(size).parts.bag[0] for size in grid] for one in firsts]
     return np.sqrt(np.array(variances, dtype=np.float64))
 

@@ -136,9 +136,11 @@ def _worst_table(case: Case, reasons: Reasons, caption: str, bags: np.ndarray) -
     real, rows = case.classes is None, []
     prediction = reasons.prediction
     for bag in bags.tolist():
-        label = shown(case.labels[bag]) if real else name_of(case.y[bag].item())
+        label = shown(case.labels[bag]) if real else name_of(case.y.tolist()[bag])
         mean = prediction.mean[bag]
         said = [shown(mean), shown(prediction.std[bag], 3)] if real else [f"{100 * mean:.1f} %"]
+        if case.many:
+            said.insert(0, name_of(prediction.predicted.tolist()[bag]))
         off = f"{reasons.surprise[bag]:+.1f} sd" if real else f"{reasons.surprise[bag]:.2f}"
         rows.append(
             [
@@ -150,5 +152,8 @@ def _worst_table(case: Case, reasons: Reasons, caption: str, bags: np.ndarray) -
             ]
         )
     head = ["bag", "off by" if real else "log loss", "what may be behind it", "points", "label"]
-    second = "" if case.classes is None else name_of(case.classes[1].item())
-    return Table(caption, [*head, *(["predicted", "sd"] if real else [f"P({second})"])], rows)
+    said = ["predicted", "sd"]
+    if case.classes is not None:
+        second = name_of(case.classes.tolist()[1])
+        said = ["predicted", "P(predicted)"] if case.many else [f"P({second})"]
+    return Table(caption, [*head, *said], rows)

@@ -35,7 +35,8 @@ def in_short(case: Case, comparison: Comparison) -> list[str]:
         sentences += _coverage(case, comparison.best)
         sentences += _size(case, comparison.best)
     else:
-        sentences += _bias(comparison.best, name_of(case.classes[1].item()))
+        second = None if case.many else name_of(case.classes.tolist()[1])
+        sentences += _bias(comparison.best, second)
     return sentences
 
 
@@ -123,14 +124,17 @@ def _ends(case: Case) -> tuple[float, float]:
     return float(case.sizes.min()), float(case.sizes.max())
 
 
-def _bias(best: ModelScores, second: str) -> list[str]:
+def _bias(best: ModelScores, second: str | None) -> list[str]:
     found = best.estimates["calibration"]
     value, error = plus_minus(Estimate(abs(found.value), found.error), percent=True)
     right = plus_minus(best.estimates["accuracy"], percent=True)
     words = "which chance could do" if not found.clear else "which is clearly not zero"
     way = "more" if found.value >= 0 else "less"
+    what = f"Class {second} is {value} ± {error} {way} frequent than it predicts"
+    if second is None:
+        what = f"That is {value} ± {error} {way} than it says"
     return [
         f"The class that {best.name} holds most probable is right for {right[0]} ± {right[1]} of "
         "the bags.",
-        f"Class {second} is {value} ± {error} {way} frequent than it predicts, {words}.",
+        f"{what}, {words}.",
     ]

@@ -1,0 +1,529 @@
+"""Reader: tables of points, with or without a table of labels, as all that makes bags.
+
+One reader for all sources: rows come in batches, and a table in memory is a source of one batch.
+What is known of the bags is found in passes over them: one that says which columns of text are
+numbers, if there are any; one over the bag ids if there is a table of labels; one if categories or
+medians are to be learnt; and one over all rows, which keeps the points only if they are in memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from jaxtyping import Int64, Shaped
+
+from bagwise._utils.progress import Progress
+from bagwise.bags.grouping import (
+    composite_ids,
+    group_columns,
+    id_array,
+    keys,
+    missing,
+    plain,
+    show,
+    sizes_to_offsets,
+)
+from bagwise.bags.tables.cells import Tally
+from bagwise.bags.tables.census import BagCounts, Census
+from bagwise.bags.tables.files import BATCH_ROWS, Source, is_path, labels_table
+from bagwise.bags.tables.frames import (
+    Table,
+    check_numbers,
+    check_present,
+    is_number,
+    may_hold_numbers,
+    name_list,
+    values,
+)
+from bagwise.bags.tables.read_report import ReadReport, outlier_lines, tell
+from bagwise.bags.tables.roles import Roles
+from bagwise.bags.tables.rows import Place, Rows, by_column, count, no_bag_id
+from bagwise.bags.tables.schema import Schema, nothing_left
+from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
+
+# Rows whose median stands for that of all rows of a stream, if there are more: its standard error
+# is 0.3 % of the standard deviation of Gaussian values.
+SAMPLE_ROWS = 200_000
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What one or two tables say about bags.
+
+    Attributes
+    ----------
+    passes : Passes, to read the points again;  census : Census, of all rows
+    parts : dict, the arguments of ``Bags``; without points if they stay on disk
+    labels : (n_bags,) or None
+    schema : Schema, to read later tables in the same way
+    report : ReadReport, of which nobody was told yet
+    """
+
+    passes: Passes
+    census: Census
+    parts: dict[str, Any]
+    labels: Shaped[np.ndarray, " n_bags"] | None
+    schema: Schema
+    report: ReadReport
+
+    @cached_property
+    def bags(self) -> Any:
+        """The bags: ``Bags``, or a ``BagStream`` if the points stay on disk."""
+        from bagwise.bags.bags import Bags, BagStream
+
+        return Bags(**self.parts) if self.passes.source.in_memory else BagStream.of(self)
+
+
+def read_bags(
+    given: Any,
+    *,
+    labels: Any = None,
+    schema: Schema | None = None,
+    kind: str | None = None,
+    **roles: Any,
+) -> Reading:
+    """Read bags from a file or data frame, by roles or by the schema of an earlier table.
+
+    Parameters
+    ----------
+    given : path or data frame
+        One row per point: Parquet or CSV (a file or a folder), pandas, polars or pyarrow.
+    labels : path or data frame, optional
+        One row per bag, with the bag column(s), and the label and covariates as far as it has
+        them. Bags that are in one of the two tables only are left out.
+    schema : Schema, optional
+        As learnt in training: the same columns, categories and medians. To predict, use
+        ``schema.without_label()``.
+    kind : {"parquet", "csv", "frame"}, optional
+        By default, a path is of the kind that its name says.
+    **roles
+        Without a schema: bag, features, covariates, weights, label, one_hot, missing, na_values,
+        sep, decimal and thousands, as in :meth:`bagwise.Bags.from_csv`.
+
+    Examples
+    --------
+    >>> import bagwise.datasets
+    >>> path = bagwise.datasets.__path__[0] + "/polls.parquet"
+    >>> table = read_bags(path, bag="race", features=["poll_margin"], label="actual_margin")
+    >>> new = read_bags(path, schema=table.schema.without_label())
+    >>> new.labels is None, new.bags.n_bags == table.bags.n_bags, new.report.lines()
+    (True, True, [])
+    """
+    plan = _plan(schema, roles)
+    bag_table = labels_table(labels, plan)
+    if kind == "frame" or not (kind or is_path(given)):
+        return read(Source.of_frame(given), plan, bag_table)
+    return read(Source.of_file(given, plan, bag_table, kind), plan, bag_table)
+
+
+def scan_bags(
+    path: Any,
+    *,
+    labels: Any = None,
+    schema: Schema | None = None,
+    progress: bool = True,
+    batch_rows: int = BATCH_ROWS,
+    sample_rows: int = SAMPLE_ROWS,
+    **roles: Any,
+) -> Reading:
+    """Read bags as :func:`read_bags` does, from Parquet files whose points stay on disk.
+
+    So many rows are read at once (``batch_rows``), and medians are those of a sample of
+    ``sample_rows``.
+
+    Examples
+    --------
+    >>> import bagwise.datasets
+    >>> path = bagwise.datasets.__path__[0] + "/polls.parquet"
+    >>> scan_bags(path, bag="race", features=["poll_margin"]).bags.n_points
+    8824
+    """
+    plan = _plan(schema, roles)
+    bag_table = labels_table(labels, plan)
+    source = Source.on_disk(path, plan, bag_table, batch_rows)
+    return read(source, plan, bag_table, progress=progress, sample_rows=sample_rows)
+
+
+def _plan(schema: Schema | None, roles: dict[str, Any]) -> Roles | Schema:
+    if schema is not None and roles:
+        raise TypeError(f"give a schema or roles, not both: {', '.join(roles)}")
+    return Roles(**roles) if schema is None else schema
+
+
+def read(
+    source: Source,
+    plan: Roles | Schema,
+    labels: Table | None = None,
+    *,
+    progress: bool = False,
+    sample_rows: int = SAMPLE_ROWS,
+) -> Reading:
+    """Read a source with a row per point and, if given, a table with a row per bag.
+
+    With roles as a plan, categories and medians are learnt here; with a schema, they are those of
+    training.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from bagwise.bags.tables.frames import open_frame
+    >>> points = Source.of_frame(pa.table({"bag": ["b", "a", "b"], "x": [1.0, 2.0, 3.0]}))
+    >>> labels = open_frame(pa.table({"bag": ["a", "b"], "y": [0.5, 1.5]}))
+    >>> reading = read(points, Roles("bag", label="y"), labels)
+    >>> reading.parts["points"].tolist(), reading.parts["ids"].tolist(), reading.labels.tolist()
+    ([[1.0], [3.0], [2.0]], ['b', 'a'], [1.5, 0.5])
+    """
+    reader = Reader(source, plan, labels, progress)
+    reader.match()
+    if isinstance(plan, Roles):
+        reader.learn(sample_rows)
+    return reader.count()
+
+
+@dataclass(frozen=True, eq=False)
+class Passes:
+    """The rows of a source that are used, to be gone through as often as needed.
+
+    Attributes
+    ----------
+    source : Source
+    schema : Schema, of what is read from it
+    bags : keys of the bags whose rows are used; None for all
+    progress : whether to show a bar
+    """
+
+    source: Source
+    schema: Schema
+    bags: Collection[Hashable] | None = None
+    progress: bool = False
+
+    def rows(
+        self,
+        make: Callable[[Rows], T],
+        title: str = "reading rows",
+        *,
+        points_only: bool = False,
+    ) -> Iterator[T]:
+        """Make something of all rows, batch by batch; of points alone if only they are needed."""
+        schema = self.schema
+        if points_only and schema.missing == "error":  # else they decide which rows are left out
+            schema = schema.part(covariates=(), label=None)
+        return self.each(schema.columns, title, lambda used: make(used.arrays(schema)))
+
+    def each(self, columns: tuple[str, ...], title: str, make: Callable[[Used], T]) -> Iterator[T]:
+        """Make something of the rows that are used, batch by batch.
+
+        From a disk, that is done in a second thread, one batch ahead of whoever takes it.
+        """
+        found = ((make(used), used.n_read) for used in self._used(columns))
+        with Progress(title, self.source.n_rows, self.progress) as bar:
+            for made, n_read in found if self.source.in_memory else ahead(found):
+                yield made
+                bar.advance(n_read)
+
+    def _used(self, columns: tuple[str, ...]) -> Iterator[Used]:
+        if self.source.in_memory:
+            yield self._used_of_one
+            return
+        start = 0
+        for table in self.source.batches(columns, len(self.schema.feature_names)):
+            yield self._chosen(table, start)
+            start += len(table)
+
+    @cached_property
+    def _used_of_one(self) -> Used:
+        """What is used of a table in memory: chosen once, whatever it is read for."""
+        (table,) = self.source.batches(self.schema.columns)
+        return self._chosen(table, None)
+
+    def _chosen(self, table: Table, start: int | None) -> Used:
+        """Leave out rows without a bag, which may be an error, and those of other bags."""
+        ids = table.ids(self.schema.bag)
+        keep, gaps = np.ones(len(table), dtype=bool), {}
+        for name, column in zip(self.schema.bag, ids, strict=True):
+            absent = missing(column)
+            if absent.any():
+                if self.schema.missing != "drop":
+                    raise no_bag_id(name, absent, Place(ids, start))
+                keep, gaps[name] = keep & ~absent, int(absent.sum())
+        if self.bags is not None and keep.any():
+            known = np.flatnonzero(keep)
+            grouping = group_columns(tuple(column[known] for column in ids))
+            found = np.array([key in self.bags for key in keys(grouping.ids)])
+            keep[known] = grouping.unsort(np.repeat(found, np.diff(grouping.offsets)))
+        if keep.all():
+            return Used(table, start, gaps, len(table))
+        rows = np.flatnonzero(keep)
+        first_row = None if start is None else start + rows
+        return Used(table.take(rows), first_row, gaps, len(table))
+
+
+class Used(NamedTuple):
+    """The rows of a batch that are used, and missing bag ids by column of those left out.
+
+    Of the rows, the number of the first, or of each, in the whole table; None in memory.
+    """
+
+    table: Table
+    first_row: int | Int64[np.ndarray, " n_rows"] | None
+    gaps: dict[str, int]
+    n_read: int
+
+    def arrays(self, schema: Schema) -> Rows:
+        """Return them as arrays."""
+        rows = schema.arrays(self.table, first_row=self.first_row)
+        return replace(rows, gaps=self.gaps | rows.gaps)
+
+
+def ahead(items: Iterator[T]) -> Iterator[T]:
+    """Go through an iterator in a second thread, one item ahead: reading while others compute.
+
+    Examples
+    --------
+    >>> list(ahead(iter([1, 2, 3])))
+    [1, 2, 3]
+    """
+    end: Any = object()
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(next, items, end)
+        while (item := coming.result()) is not end:
+            coming = reader.submit(next, items, end)
+            yield item
+
+
+class Reader:
+    """The steps of reading, and what they have found so far."""
+
+    def __init__(
+        self, source: Source, plan: Roles | Schema, labels: Table | None, progress: bool
+    ) -> None:
+        self.bag_table = labels
+        self.by_default = isinstance(plan, Roles) and plan.features is None
+        header, tallies = source.header, self._tallies(source, plan, progress)
+        self.schema = plan if isinstance(plan, Schema) else plan.schema(header, labels, tallies)
+        own, self.theirs = split_schema(self.schema, labels)
+        check_present(header, own.columns)
+        for name in own.numeric:
+            if not is_number(header.dtype(name)):
+                check_numbers(header, name, tallies.get(name))
+        if labels is not None and self.theirs is not None:
+            check_present(labels, self.theirs.columns, "labels table")
+            self.theirs.check_numbers(labels)
+        self.passes = Passes(source, own, progress=progress)
+        self.report = ReadReport(n_rows=source.n_rows)
+        self.n_unmatched, self.gaps = 0, dict[str, int]()
+
+    def _tallies(self, source: Source, plan: Roles | Schema, progress: bool) -> dict[str, Tally]:
+        """Find out which columns of text are numbers, in a pass over those that matter."""
+        wanted = set(plan.numeric)
+        if isinstance(plan, Roles):
+            wanted |= set() if plan.label is None else {plan.label}
+            if self.by_default:
+                wanted |= source.header.columns - {*name_list(plan.bag), *name_list(plan.one_hot)}
+        tallies = {
+            name: Tally(name, plan.cells)
+            for name in source.header.columns
+            if name in wanted and may_hold_numbers(source.header.dtype(name))
+        }
+        if tallies:
+            with Progress("reading text", source.n_rows, progress) as bar:
+                for table in source.batches(tuple(tallies)):
+                    for name, tally in tallies.items():
+                        tally.add(values(table.get_column(name)))
+                    bar.advance(len(table))
+        return tallies
+
+    def match(self) -> None:
+        """Find the bags that are in both tables, in a pass over the ids, if there are two."""
+        if self.bag_table is None or self.theirs is None:
+            return
+        bag, counts, gaps = self.schema.bag, BagCounts(), Counter[str]()
+        for used in self.passes.each(bag, "reading bag ids", lambda used: used):
+            gaps.update(used.gaps)
+            if len(used.table):
+                counts.add(used.table.ids(bag))
+        if not counts.codes:
+            raise nothing_left(gaps, self.report.n_rows)
+        self._join(counts, self.bag_table, self.theirs)
+
+    def _join(self, points: BagCounts, labels: Table, schema: Schema) -> None:
+        """Match the bags of points with the rows of the labels table; note what is left out."""
+        where = _label_rows(labels, schema)
+        found = np.array([where.get(key, -1) for key in points.codes], dtype=np.int64)
+        matched, gaps = found >= 0, schema.gaps(labels)
+        if not matched.any():
+            raise _no_match(points, labels, schema)
+        incomplete = matched & schema.dropped(gaps, len(labels))[found]
+        usable = matched & ~incomplete
+        if not usable.any():
+            counts = {name: int(mask.sum()) for name, mask in gaps.items()}
+            raise InvalidBagsError.because(
+                "every row of the labels table that has points has a missing value "
+                f"({by_column(counts)} of {count(len(labels), 'row')})",
+                "at least one complete row",
+                "Fill in the labels.",
+            )
+        there = set(found[matched].tolist())
+        spare = np.array([row for row in where.values() if row not in there], dtype=np.int64)
+        self.report = replace(
+            self.report,
+            unmatched_bags=tuple(points.ids[~matched].tolist()),
+            unmatched_labels=tuple(composite_ids(labels.ids(schema.bag), spare).tolist()),
+            dropped_bags=tuple(points.ids[incomplete].tolist()),
+        )
+        self.n_unmatched = int(points.sizes[~matched].sum())
+        lost = {name: int(mask[found[incomplete]].sum()) for name, mask in gaps.items()}
+        self.gaps = {name: number for name, number in lost.items() if number}
+        self.bag_table = labels.take(found[usable])
+        if not usable.all():
+            used = frozenset(key for key, use in zip(points.codes, usable, strict=True) if use)
+            self.passes = replace(self.passes, bags=used)
+
+    def learn(self, sample_rows: int) -> None:
+        """Learn categories and medians: from the rows, in a pass, if they are to be had there."""
+        own, passes = self.passes.schema, self.passes
+        if own.lacks:
+            tables = passes.each(own.columns, "learning from rows", lambda used: used.table)
+            own = own.learnt(tables, math.inf if passes.source.in_memory else sample_rows)
+            self.passes = replace(passes, schema=own)
+        if self.theirs is not None and self.theirs.lacks and self.bag_table is not None:
+            self.theirs = self.theirs.learnt([self.bag_table])
+        parts = [own] if self.theirs is None else [own, self.theirs]
+        self.schema = replace(
+            self.schema,
+            one_hot={name: found for part in parts for name, found in part.one_hot.items()},
+            fill={name: value for part in parts for name, value in part.fill.items()},
+        )
+        self.report = replace(self.report, left_out=self.schema.left_out)
+        self.schema.check_names()
+
+    def count(self) -> Reading:
+        """Read all rows, and put together what is known of each bag."""
+        own, in_memory = self.passes.schema, self.passes.source.in_memory
+        census = Census(own.covariate_names, own.label, watch=self.by_default, spread=not in_memory)
+        stacked: dict[str, Any] = {}
+        for rows in self.passes.rows(lambda rows: rows):
+            pieces = census.add(rows)
+            if in_memory and pieces is not None:
+                sort = pieces.grouping.sort
+                weights = None if rows.weights is None else sort(rows.weights)
+                stacked = {"points": sort(rows.points), "weights": weights}
+        if not census.n_points:
+            raise nothing_left(self.gaps | dict(census.gaps), self.report.n_rows)
+        covariates, labels, met = self._per_bag(census)
+        parts = {
+            "offsets": sizes_to_offsets(census.bags.sizes),
+            "ids": id_array(census.bags.ids),
+            "covariates": covariates,
+            "feature_names": self.schema.feature_names,
+            "covariate_names": self.schema.covariate_names or None,
+        }
+        report = self._report(census, met, covariates, labels)
+        return Reading(self.passes, census, parts | stacked, labels, self.schema, report)
+
+    def _per_bag(self, census: Census) -> tuple[Any, Any, dict[str, int]]:
+        """Return covariates and labels of the bags, and the missing values that were met."""
+        columns, labels, met = census.covariates, census.labels, dict(census.gaps)
+        if self.theirs is not None:
+            found = self.theirs.arrays(self.bag_table)
+            place = {key: row for row, key in enumerate(keys(group_columns(found.ids).ids))}
+            order = np.array([place[key] for key in census.bags.codes])
+            names = self.theirs.covariate_names
+            columns |= {name: found.covariates[order, j] for j, name in enumerate(names)}
+            labels = labels if found.labels is None else found.labels[order]
+            met = met | found.gaps
+        chosen = [columns[name] for name in self.schema.covariate_names]
+        covariates = np.column_stack(chosen) if chosen else None
+        return covariates, None if labels is None else plain(labels), met
+
+    def _report(
+        self, census: Census, met: dict[str, int], covariates: Any, labels: Any
+    ) -> ReadReport:
+        """Complete the report with the missing values that were met, and what looks wrong."""
+        schema, n_imputed = self.schema, dict[str, int]()
+        if schema.missing == "impute":
+            n_imputed = {n: met[n] for n in schema.columns if n in met and n != schema.label}
+            met = {name: number for name, number in met.items() if name == schema.label}
+        gaps = self.gaps | met
+        order = dict.fromkeys((*schema.bag, *self.gaps, *schema.columns))
+        outliers = tell(census.extremes.outliers(), schema.feature_names)
+        if covariates is not None:
+            outliers += outlier_lines(covariates, schema.covariate_names, "Covariate column")
+        if labels is not None and labels.dtype.kind in "fiu" and schema.label is not None:
+            rows = labels.astype(np.float64)[:, None]
+            outliers += outlier_lines(rows, [schema.label], "Label column")
+        constant = [] if census.constancy is None else census.constancy.columns(census.bags.sizes)
+        return replace(
+            self.report,
+            n_imputed=n_imputed,
+            gaps={name: gaps[name] for name in order if name in gaps},
+            n_dropped_rows=self.report.n_rows - self.n_unmatched - census.n_points,
+            dropped_bags=(*self.report.dropped_bags, *census.lost_bags),
+            constant=schema.sources(constant),
+            outliers=outliers,
+        )
+
+
+def split_schema(schema: Schema, bag_table: Table | None) -> tuple[Schema, Schema | None]:
+    """Return what to read from the table of points, and what from the table of bags."""
+    if bag_table is None:
+        return schema, None
+    there = [name for name in bag_table.columns if name not in schema.bag]
+    covariates = tuple(name for name in schema.covariates if name in there)
+    label = schema.label if schema.label in there else None
+    if not covariates and label is None:
+        if schema.label is None and not schema.covariates:
+            raise InvalidLabelsError.because(
+                "there is a labels table, but no column of it is asked for",
+                "the name of the label or of covariates",
+                "Name the column with label=..., or leave the labels table out.",
+            )
+        check_present(bag_table, [schema.label or schema.covariates[0]], "labels table")
+    others = tuple(name for name in schema.covariates if name not in covariates)
+    own = schema.part(covariates=others, label=None if label else schema.label)
+    return own, schema.part(features=(), weights=None, covariates=covariates, label=label)
+
+
+def _label_rows(labels: Table, schema: Schema) -> dict[Hashable, int]:
+    """Return the row of every bag in the labels table, which must have only one."""
+    known = Passes(Source.of_frame(labels), schema)._chosen(labels, 0).first_row
+    rows = known if isinstance(known, np.ndarray) else np.arange(len(labels))
+    columns, where = labels.ids(schema.bag), dict[Hashable, int]()
+    for row, key in zip(rows.tolist(), keys(composite_ids(columns, rows)), strict=True):
+        if where.setdefault(key, row) != row:
+            bag = show(composite_ids(columns, np.array([row]))[0])
+            raise InvalidLabelsError.because(
+                f"bag {bag} has two rows in the labels table: rows {where[key]} and {row}",
+                "one row per bag",
+                "Remove one of them, or aggregate them to one row per bag.",
+            )
+    return where
+
+
+def _no_match(points: BagCounts, labels: Table, schema: Schema) -> InvalidLabelsError:
+    columns, first = labels.ids(schema.bag), np.arange(min(1, len(labels)))
+    examples = [*points.ids[:1], *composite_ids(columns, first)]
+    written = [f"{show(bag)} ({_type(bag)})" for bag in examples]
+    return InvalidLabelsError.because(
+        f"none of {count(len(points.codes), 'bag')} of the points is in the labels table: the "
+        f"points have bag {written[0]}, the labels have "
+        + (f"bag {written[1]}" if len(written) > 1 else "no rows"),
+        "the same ids, of the same type, in both tables",
+        f"Check the bag column{'s' if len(schema.bag) > 1 else ''} of both tables, and convert one "
+        "of them if the types differ.",
+    )
+
+
+def _type(bag: Any) -> str:
+    """Name the type of an id as Python does, and the types within a composite one."""
+    value = bag.item() if isinstance(bag, np.generic) else bag
+    return ", ".join(map(_type, value)) if isinstance(value, tuple) else type(value).__name__

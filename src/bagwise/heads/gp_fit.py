@@ -1,0 +1,84 @@
+"""Fit of Gaussian processes: one, or one for each of many classes, which share their scales."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bagwise.heads.classes import ClassHeads, heads_of
+from bagwise.heads.gp import GPHead
+from bagwise.inference.gp_evidence import GPProblem
+
+# Problems of the same bags: of one process, or of each class against the rest.
+Problems = tuple[GPProblem, ...]
+
+# Bags on which kernels and bandwidths are compared, steps of the search for scales there, and
+# groups of sizes.
+TRIAL_BAGS = 300
+TRIAL_STEPS = 15
+TRIAL_GROUPS = 4
+
+# Bags up to which the process is exact; of more, so many are the basis.
+EXACT_BAGS = 3000
+BASIS_BAGS = 1000
+
+# Bags and steps of the search for scales, and steps that follow with all bags of the basis.
+SEARCH_BAGS = 700
+STEPS = 40
+LAST_STEPS = 8
+
+
+def try_out(problems: Problems) -> Any:
+    """Fit to some of the bags, to see what the features are worth."""
+    some = tuple(replace(each, most_groups=TRIAL_GROUPS) for each in _take(problems, TRIAL_BAGS))
+    return _again(_at_best(some, TRIAL_STEPS), problems, some, TRIAL_STEPS)
+
+
+def on_more(head: Any, problems: Problems, steps: int = TRIAL_STEPS) -> Any:
+    """Fit to as many bags as a search for scales can have, starting at what is known."""
+    return _again(head, problems, _at_most(problems, SEARCH_BAGS), steps)
+
+
+def refined(head: Any, problems: Problems, *, spread: bool = True, tails: str = "no") -> Any:
+    """Fit until little changes, and then to all bags or those of the basis, and the spread."""
+    n = len(problems[0].labels)
+    head = on_more(head, problems, STEPS)
+    basis = problems if n <= EXACT_BAGS else _at_most(problems, BASIS_BAGS)
+    if len(basis[0].labels) != len(heads_of(head)[0].alpha):
+        head = _again(head, problems, basis, LAST_STEPS)
+    pairs = list(zip(heads_of(head), problems, strict=True))
+    options = {"induce": n > EXACT_BAGS, "spread": spread, "tails": tails}
+    return _joined(tuple(each.finished(problem, **options) for each, problem in pairs))
+
+
+def _again(head: Any, problems: Problems, parts: Problems, steps: int) -> Any:
+    """Fit to a part of the bags, starting at what is known and with its slopes."""
+    three = zip(heads_of(head), problems, parts, strict=True)
+    return _at_best(tuple(each.known_to(problem, part) for each, problem, part in three), steps)
+
+
+def _at_best(problems: Problems, steps: int) -> Any:
+    """Fit at the scales of the largest evidence, which of many classes is the sum of theirs."""
+    scales, loss = problems[0].maximise(steps, problems[1:])
+    return _joined(tuple(GPHead.at(each, scales, loss / len(problems)) for each in problems))
+
+
+def _joined(heads: tuple[GPHead, ...]) -> Any:
+    return heads[0] if len(heads) == 1 else ClassHeads(heads)
+
+
+def _take(problems: Problems, most: int) -> Problems:
+    some = some_of(len(problems[0].labels), most)
+    return tuple(problem.take(some) for problem in problems)
+
+
+def _at_most(problems: Problems, most: int) -> Problems:
+    """Return the problems, of some of their bags if they have too many."""
+    return problems if len(problems[0].labels) <= most else _take(problems, most)
+
+
+def some_of(n: int, most: int) -> np.ndarray:
+    """Return the places of some bags, chosen at random but always the same, in order."""
+    return np.sort(np.random.default_rng(0).permutation(n)[:most])
