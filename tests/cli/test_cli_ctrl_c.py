@@ -4,6 +4,7 @@ Nothing here waits for a time: an interrupt comes when a certain module is impor
 terminal shows that the work has begun.
 """
 
+import contextlib
 import os
 import pty
 import signal
@@ -13,6 +14,8 @@ import time
 
 import pytest
 
+from bagwise._utils import atomic
+from bagwise.cli import output, shell
 from cli_runs import bagwise, command_line, done, in_process, make_rows, refused, write
 
 FIT = ("fit", "points.parquet", "--bag", "person", "--label", "age", "--features", "a,b")
@@ -190,3 +193,43 @@ def test_who_stops_the_last_step_is_told_which_file_is_there(
     refused(result, f"stopped; {what} was written", code=130)
     assert (tmp_path / "p.csv").exists() == in_place
     assert len(list(tmp_path.iterdir())) == in_place
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # not closed in time
+def test_between_any_two_steps_of_writing(tmp_path, monkeypatch):
+    """What is said is what is there, and no part stays, wherever an interrupt comes."""
+    files = (contextlib.__file__, atomic.__file__, output.__file__)
+    path = tmp_path / "p.csv"
+    monkeypatch.setattr(shell, "_outputs", {})
+
+    def write_stopped_at(number):
+        """Write, with an interrupt at that step; return what is said, and whether it came."""
+        steps = iter(range(number))
+
+        def stops(frame, event, _):
+            frame.f_trace_opcodes = frame.f_code.co_filename in files
+            if frame.f_trace_opcodes and event == "opcode" and next(steps, None) is None:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+            return stops
+
+        before = sys.gettrace()
+        try:
+            sys.settrace(stops)
+            with output.Output(path).opened() as file:
+                file.write(b"new")
+        except KeyboardInterrupt as stopped:  # it holds on to the generators that did not end
+            return shell._verdict(stopped)[1]
+        finally:
+            sys.settrace(before)
+        return ""
+
+    for number in range(100_000):
+        path.unlink(missing_ok=True)
+        said = write_stopped_at(number)
+        new = list(tmp_path.iterdir())
+        if not said:
+            break
+        assert new in ([], [path]), number
+        assert said == f"stopped; {path if new else 'nothing'} was written", number
+    assert number > 300 and path.read_bytes() == b"new"

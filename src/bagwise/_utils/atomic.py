@@ -39,6 +39,8 @@ TROUBLE = {
     errno.EISDIR: ("the path of a file, not of a folder", "Add a file name"),
 }
 
+_parts: set[Path] = set()  # of this process, from before they are made until they are gone
+
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
@@ -63,6 +65,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         mode = _mode_of(target)
         _remove_abandoned(target)
+        _parts.add(part)
         with _opened(part, os.O_RDWR | os.O_CREAT | os.O_EXCL) as descriptor:
             try:
                 with suppress(OSError):  # some file systems have no locks
@@ -73,8 +76,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
                 os.fsync(descriptor)
                 part.replace(target)
             finally:
-                with suppress(OSError):
-                    part.unlink()
+                _remove(part)
         with suppress(OSError):  # so that the new name survives a power cut, where that can be had
             with _opened(target.parent, os.O_RDONLY) as folder:
                 os.fsync(folder)
@@ -87,6 +89,22 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             expected,
             f"{remedy}; what was there before is untouched.",
         ) from error
+
+
+def remove_parts() -> None:
+    """Remove what an interrupt has left of files that were being written.
+
+    Ctrl-C may come between any two steps of Python: when the part is there already and ``replacing``
+    does not know it yet, or on the way to its end. Who then leaves the process calls this.
+    """
+    for part in tuple(_parts):
+        _remove(part)
+
+
+def _remove(part: Path) -> None:
+    with suppress(OSError):
+        part.unlink()
+    _parts.discard(part)
 
 
 def replaceable(path: str | os.PathLike[str], ours: Callable[[str], bool] | None = None) -> bool:

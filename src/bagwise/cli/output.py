@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from bagwise._utils.atomic import replaceable, replacing
-from bagwise.cli.shell import WrongLine, answer_bytes, written
+from bagwise.cli.shell import WrongLine, answer_bytes, will_write
 from bagwise.exceptions import BagwiseError
 
 STDOUT = Path("-")
@@ -78,21 +78,9 @@ class Output:
             answer_bytes(answered.getvalue())
             return
         self.check_replaced()
-        made = None
-        try:
-            with replacing(self.path) as part, part.open("wb") as file:
-                made = os.fstat(file.fileno())
-                yield file
-        finally:  # also if Ctrl-C came when the file was in its place already
-            if made is not None and self._is(made):
-                written(self.path)
-
-    def _is(self, made: os.stat_result) -> bool:
-        """Whether the file at the path is the one that was made."""
-        try:
-            return os.path.samestat(os.stat(self.path), made)
-        except OSError:
-            return False
+        will_write(self.path)
+        with replacing(self.path) as part, part.open("wb") as file:
+            yield file
 
     def check_place(self) -> None:
         """Raise unless a file could be made there."""

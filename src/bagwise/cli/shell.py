@@ -22,6 +22,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from bagwise._utils.atomic import remove_parts
 from bagwise._utils.progress import progress_shown
 from bagwise._utils.terminal import UNSHOWN, printable
 from bagwise.exceptions import BagwiseError
@@ -58,7 +59,7 @@ app = typer.Typer(
 
 _debug = False
 _begun = False  # whether a command is at work, rather than typer at the line
-_written: list[str] = []  # files that this run of the command has written
+_outputs: dict[str, tuple[int, ...]] = {}  # files that this run writes, and what was there before
 
 
 class WrongLine(BagwiseError):
@@ -126,7 +127,9 @@ def _explain(error: BaseException) -> int:
 
 def _verdict(error: BaseException) -> tuple[int, str]:
     if isinstance(error, KeyboardInterrupt):
-        return INTERRUPTED, f"stopped; {', '.join(_written) or 'nothing'} was written"
+        remove_parts()
+        new = [path for path, before in _outputs.items() if _identity(path) != before]
+        return INTERRUPTED, f"stopped; {', '.join(new) or 'nothing'} was written"
     if isinstance(error, BrokenPipeError):
         return UNREAD, ""
     if isinstance(error, BagwiseError):
@@ -193,9 +196,21 @@ def _to_stdout() -> Iterator[None]:
         ) from error
 
 
-def written(path: Any) -> None:
-    """Remember that a file was written, for whoever stops the command after that."""
-    _written.append(str(path))
+def will_write(path: Any) -> None:
+    """Remember what is at a path that will be written to, for whoever stops the command.
+
+    What was written is then seen by looking: an interrupt may come between any two steps.
+    """
+    _outputs[str(path)] = _identity(path)
+
+
+def _identity(path: Any) -> tuple[int, ...]:
+    """Return what tells a file from any that takes its place; nothing if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 def plain(value: Any) -> Any:
@@ -225,7 +240,7 @@ def main(interrupted: Callable[[], bool] = lambda: False) -> None:
     arguments = sys.argv[1:]
     _begun = False
     _debug = "--debug" in arguments  # also after the name of a command, where typer has no option
-    _written.clear()
+    _outputs.clear()
     if isinstance(sys.stdout, io.TextIOWrapper):  # a narrow encoding is no reason to fail
         sys.stdout.reconfigure(errors="backslashreplace")
     line = [argument for argument in arguments if argument != "--debug"]
