@@ -94,8 +94,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 def remove_parts() -> None:
     """Remove what an interrupt has left of files that were being written.
 
-    Ctrl-C may come between any two steps of Python: when the part is there already and ``replacing``
-    does not know it yet, or on the way to its end. Who then leaves the process calls this.
+    Ctrl-C may come between any two steps of Python: when the part is there already and
+    ``replacing`` does not know it yet, or on the way to its end. Who then leaves calls this.
     """
     for part in tuple(_parts):
         _remove(part)
