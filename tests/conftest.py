@@ -1,4 +1,4 @@
-"""Check every annotated shape and type while the tests run.
+"""Check annotated shapes and types while the tests run, in the first calls of each test.
 
 The hook has to be there before bagwise is first imported. pytest reads this file before it collects
 anything, doctests included.
@@ -6,11 +6,18 @@ anything, doctests included.
 
 import sys
 
+import jaxtyping
 import pytest
-from jaxtyping import install_import_hook
+
+import shapecheck
 
 assert "bagwise" not in sys.modules, "bagwise was imported before its shapes could be checked"
-install_import_hook("bagwise", "shapecheck.checked")
+jaxtyping.jaxtyped = shapecheck.first_calls(jaxtyping.jaxtyped)
+jaxtyping.install_import_hook("bagwise", "shapecheck.checked")
+
+
+def pytest_runtest_setup():
+    shapecheck.begin_test()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -8,6 +8,7 @@ asked only where a plain look at the type does not settle the matter, as the loo
 import inspect
 from collections.abc import Callable
 from functools import wraps
+from itertools import count
 from typing import Any, Self
 
 from jaxtyping import AbstractArray
@@ -15,6 +16,57 @@ from typeguard import check_type
 
 BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+# Calls of a function that are checked in each test. In a loop the same line makes arrays of the
+# same shape again and again, and checking takes several times as long as what is checked.
+FIRST_CALLS = 3
+
+_tests = count(1)
+_test = 0  # which one runs
+
+
+def begin_test() -> None:
+    """Check the first calls of every function once more."""
+    global _test
+    _test = next(_tests)
+
+
+def first_calls(jaxtyped: Callable) -> Callable:
+    """Return jaxtyping's decorator of functions and data classes, for the first calls of a test."""
+
+    def decorator_of(*args: Any, **kwargs: Any) -> Callable:
+        decorate = jaxtyped(*args, **kwargs)
+
+        def decorator(given: Any) -> Any:
+            if not inspect.isclass(given):
+                decorated = decorate(given)
+                return _first(decorated, given) if inspect.isfunction(given) else decorated
+            plain = given.__init__
+            decorated = decorate(given)
+            if decorated.__init__ is not plain:
+                decorated.__init__ = _first(decorated.__init__, plain)
+            return decorated
+
+        return decorator
+
+    return decorator_of
+
+
+def _first(decorated: Callable, plain: Callable) -> Callable:
+    """Return a function that is the decorated one in the first calls of a test."""
+    test, left = 0, FIRST_CALLS
+
+    @wraps(plain)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        nonlocal test, left
+        if test != _test:
+            test, left = _test, FIRST_CALLS
+        if left:
+            left -= 1
+            return decorated(*args, **kwargs)
+        return plain(*args, **kwargs)
+
+    return wrapper
 
 
 def checked(function: Callable) -> Callable:
