@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float64
 
-from bagwise._utils.progress import Progress, wanted
+from bagwise._utils.work import Progress, wanted
 from bagwise.bags.bags import Bags
 from bagwise.embedding.sums import blocks_of
 from bagwise.features.kernels import Kernel, Linear

@@ -16,8 +16,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int64
 from scipy.sparse import csr_array
 
-from bagwise._utils.progress import Progress, wanted
-from bagwise._utils.threads import one_thread
+from bagwise._utils.work import Progress, one_thread, wanted
 from bagwise.bags.bags import Bags, BagStream
 from bagwise.bags.stacked import Batch
 from bagwise.features.maps import Features

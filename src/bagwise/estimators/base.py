@@ -13,8 +13,7 @@ from jaxtyping import Float64
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._utils.progress import Progress, wanted
-from bagwise._utils.threads import one_thread
+from bagwise._utils.work import Progress, one_thread, wanted
 from bagwise.bags.bags import Bags, as_bags
 from bagwise.bags.grouping import show
 from bagwise.bags.per_bag import check_labels, numbers_per_bag

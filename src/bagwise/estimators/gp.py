@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from bagwise._utils.progress import Progress, wanted
-from bagwise._utils.threads import one_thread
+from bagwise._utils.work import Progress, one_thread, wanted
 from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.bags.per_bag import check_labels
 from bagwise.embedding.prior import FixedPrior

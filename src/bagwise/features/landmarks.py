@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64
 from scipy.spatial.distance import pdist
 
-from bagwise._utils.threads import one_thread
+from bagwise._utils.work import one_thread
 from bagwise.bags.bags import Bags, BagStream
 from bagwise.exceptions import BagwiseError
 from bagwise.features.kernels import Kernel

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float64
 
-from bagwise._utils.threads import one_thread
+from bagwise._utils.work import one_thread
 from bagwise.embedding.posterior import EmbeddingPosterior
 from bagwise.embedding.prior import FixedPrior
 from bagwise.embedding.sums import BagStats
