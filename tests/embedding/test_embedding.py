@@ -13,8 +13,7 @@ from bagwise.embedding import sums as embedding
 from bagwise.embedding.gram import bag_gram, bag_norms
 from bagwise.embedding.sums import blocks_of, summarise
 from bagwise.features.kernels import RBF, Additive, Linear, Matern
-from bagwise.features.maps import FourierFeatures, LandmarkFeatures
-from bagwise.features.scaling import Scaling
+from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
 
 UNIT = Scaling.of(np.zeros(2), np.ones(2))
 SHIFTED = Scaling.of(np.array([0.5, -1.0]), np.array([2.0, 0.7]))

@@ -22,8 +22,7 @@ from bagwise.estimators import regressors
 from bagwise.estimators.regressors import FrequentistShrinkageRegressor, ShrinkageRegressor
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.features.kernels import RBF, Matern
-from bagwise.features.maps import FourierFeatures, LandmarkFeatures
-from bagwise.features.scaling import Scaling
+from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
 from dense_oracle import embedding_posterior, rbf
 
 UNIT = Scaling.of(np.zeros(2), np.ones(2))

@@ -16,8 +16,7 @@ from bagwise.embedding.sums import BagStats
 from bagwise.estimators.regressors import ShrinkageRegressor
 from bagwise.exceptions import BagwiseError, BagwiseWarning
 from bagwise.features.kernels import RBF
-from bagwise.features.maps import LandmarkFeatures
-from bagwise.features.scaling import Scaling
+from bagwise.features.maps import LandmarkFeatures, Scaling
 from bagwise.inference import posterior_mode
 from bagwise.inference.posterior_mode import (
     Mode,

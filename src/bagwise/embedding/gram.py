@@ -9,7 +9,7 @@ from bagwise._utils.work import Progress, wanted
 from bagwise.bags.bags import Bags
 from bagwise.embedding.sums import blocks_of
 from bagwise.features.kernels import Kernel, Linear
-from bagwise.features.scaling import Scaling
+from bagwise.features.maps import Scaling
 
 # Points on each side of the pairs worked on at once: 8 MB of kernel values.
 BLOCK_POINTS = 1024

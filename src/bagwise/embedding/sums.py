@@ -71,7 +71,7 @@ def summarise(bags: Bags, features: Features, *, covariance: bool = True) -> Bag
     Examples
     --------
     >>> from bagwise.features.maps import FourierFeatures
-    >>> from bagwise.features.scaling import Scaling
+    >>> from bagwise.features.maps import Scaling
     >>> bags = Bags.from_list([[[0.0]], [[0.0], [np.pi]]])
     >>> features = FourierFeatures(Scaling.of(np.zeros(1), np.ones(1)), np.array([[1.0]]))
     >>> summarise(bags, features).mean.round(6)
@@ -128,7 +128,7 @@ class BagSums:
     Examples
     --------
     >>> from bagwise.features.maps import FourierFeatures
-    >>> from bagwise.features.scaling import Scaling
+    >>> from bagwise.features.maps import Scaling
     >>> bags = Bags.from_list([[[0.0]], [[0.0], [np.pi]]])
     >>> features = FourierFeatures(Scaling.of(np.zeros(1)), np.array([[1.0]]))
     >>> first, second = (BagSums(features, bags.effective_sizes) for _ in range(2))

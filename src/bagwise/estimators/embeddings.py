@@ -23,15 +23,17 @@ from bagwise.estimators.columns import TakesBags
 from bagwise.estimators.parameters import choice, flag, generator, number_or, whole, wrong
 from bagwise.exceptions import InvalidBagsError
 from bagwise.features.kernels import Kernel, as_kernel
-from bagwise.features.landmarks import (
+from bagwise.features.maps import (
     DEFAULT_LANDMARKS,
+    Features,
+    FourierFeatures,
+    LandmarkFeatures,
+    Scaling,
     choose_landmarks,
     given_landmarks,
     median_bandwidth,
     sample_points,
 )
-from bagwise.features.maps import Features, FourierFeatures, LandmarkFeatures
-from bagwise.features.scaling import Scaling
 
 # Multiples of the median heuristic that bandwidth="auto" chooses from.
 AUTO_SCALES = (0.5, 1.0, 2.0, 4.0)

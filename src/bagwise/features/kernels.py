@@ -281,8 +281,8 @@ def convolved(
     r(x, y) ∝ ∫ k(x, z) k(z, y) exp(−‖z‖²/2ℓ²) dz
             ∝ exp(−‖x − y‖²/(4σ_k²)) exp(−‖(x + y)/2‖² / (2(σ_k²/2 + ℓ²)))
 
-    The constant that is left out, see :func:`log_convolved_constant`, belongs to the prior scale η:
-    in many dimensions it under- or overflows. Unlike k, r falls off away from the origin, so the
+    The constant that is left out, {2π/(2/σ_k² + 1/ℓ²)}^(p/2), belongs to the prior scale η: in many
+    dimensions it under- or overflows. Unlike k, r falls off away from the origin, so the
     points must be centred.
 
     References
@@ -302,11 +302,6 @@ def convolved(
     middle = np.maximum(middle, 0.0)
     gram = np.exp(-quarter / kernel._scale() ** 2 - middle / (2.0 * width))
     return gram, gram * (middle / width) * (length**2 / width)
-
-
-def log_convolved_constant(bandwidth: float, length: float, n_features: int) -> float:
-    """Return log r(0, 0) of the convolved prior: ½p log(2π) − ½p log(2/σ_k² + 1/ℓ²)."""
-    return 0.5 * n_features * float(np.log(2 * np.pi) - np.log(2 / bandwidth**2 + 1 / length**2))
 
 
 def _minus_half_squared_distance(x: Any, y: Any, scale: float) -> Any:

@@ -36,8 +36,7 @@ from bagwise.estimators.saving.kinds import Labels
 from bagwise.estimators.saving.parts import Reader, Writer, show, unfit
 from bagwise.exceptions import BagwiseError, SavedModelError
 from bagwise.features.kernels import Kernel
-from bagwise.features.maps import FourierFeatures, LandmarkFeatures
-from bagwise.features.scaling import Scaling
+from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
 from bagwise.heads.classes import ClassHeads, heads_of
 from bagwise.heads.gp import GPHead
 from bagwise.heads.linear import LinearHead

@@ -19,8 +19,7 @@ from bagwise.estimators.mean_embedding import LandmarkRidgeHead, SecondLevel
 from bagwise.estimators.saving.kinds import ClassWeights, Labels, Landmarks, Range, Seed
 from bagwise.estimators.saving.parts import Reader, unfit
 from bagwise.features.kernels import RBF, Additive, Energy, Linear, Matern
-from bagwise.features.maps import FourierFeatures, LandmarkFeatures
-from bagwise.features.scaling import Scaling
+from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
 from bagwise.heads.classes import ClassHeads
 from bagwise.heads.gp import GPHead
 from bagwise.heads.linear import LinearHead
