@@ -11,8 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from bagwise import KernelEmbedding
 from bagwise.datasets import make_gamma
-from bagwise.embedding.model import with_floor
-from bagwise.embedding.prior import FixedPrior
+from bagwise.embedding.posterior import kernel_prior, with_floor
 from bagwise.estimators.base import Pooled
 from bagwise.estimators.regressors import ShrinkageRegressor
 from bagwise.estimators.shrinkage_model import COVARIANCE_FLOOR
@@ -65,7 +64,7 @@ class Case:
         model = ShrinkageRegressor(KernelEmbedding(n_landmarks=n_landmarks, bandwidth=1.0))
         pooled = next(model.pooled(split.bags))
         task = Task.of(split.bags, split.labels)
-        prior = FixedPrior.kernel(pooled.features, pooled.stats, COVARIANCE_FLOOR)
+        prior = kernel_prior(pooled.features, pooled.stats, COVARIANCE_FLOOR)
         problem = ShrinkageProblem(prior, pooled.stats, task.labels, task.design, task.weights)
         return cls(pooled, split.bags, task, problem)
 

@@ -17,7 +17,7 @@ from unittest.mock import patch
 import numpy as np
 
 from bagwise._utils.work import Progress
-from bagwise.embedding.model import with_floor
+from bagwise.embedding.posterior import with_floor
 from bagwise.embedding.sums import summarise
 from bagwise.estimators.regressors import BDRRegressor
 from bagwise.estimators.shrinkage_model import COVARIANCE_FLOOR

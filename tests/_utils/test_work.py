@@ -103,8 +103,7 @@ def test_more_steps_than_were_announced_do_no_harm(terminal):
 
 
 SCRIPT = """
-from bagwise._utils import work
-from bagwise._utils.work import Progress, one_thread, progress_shown, wanted
+from bagwise._utils.work import Progress, progress_shown, wanted
 with Progress("counting", 3) as progress:
     for _ in range(3):
         progress.advance()

@@ -11,7 +11,8 @@ from scipy.optimize import minimize
 import dense_oracle
 from bagwise import KernelEmbedding
 from bagwise.bags.bags import Bags
-from bagwise.embedding.prior import ConvolvedPrior, FixedPrior
+from bagwise.embedding.posterior import kernel_prior
+from bagwise.embedding.prior import ConvolvedPrior
 from bagwise.embedding.sums import BagStats
 from bagwise.estimators.regressors import ShrinkageRegressor
 from bagwise.exceptions import BagwiseError, BagwiseWarning
@@ -62,7 +63,7 @@ class Case:
             sample_weight=weight,
             prior=prior,
         )
-        make = FixedPrior.kernel if prior == "kernel" else ConvolvedPrior
+        make = kernel_prior if prior == "kernel" else ConvolvedPrior
         stats = BagStats(mean, sizes, cov)
         self.prior = make(LandmarkFeatures(RBF(BANDWIDTH), UNIT, u, z), stats, FLOOR)
         self.problem = ShrinkageProblem(self.prior, stats, labels, effects, weight)

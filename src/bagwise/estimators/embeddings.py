@@ -17,7 +17,7 @@ from sklearn.base import TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags.bags import Bags, as_bags
-from bagwise.embedding.prior import FixedPrior
+from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.sums import BagStats, summarise
 from bagwise.estimators.columns import TakesBags
 from bagwise.estimators.parameters import choice, flag, generator, number_or, whole, wrong
@@ -41,7 +41,7 @@ AUTO_SCALES = (0.5, 1.0, 2.0, 4.0)
 # Kernels that kernel="auto" chooses from; the first is taken where there is nothing to choose by.
 AUTO_KERNELS = ("rbf", "energy", "additive-rbf", "additive-energy")
 
-# Relative floor of the within-bag covariance; see bagwise.embedding.model.with_floor.
+# Relative floor of the within-bag covariance; see bagwise.embedding.posterior.with_floor.
 COVARIANCE_FLOOR = 0.01
 
 # What an embedding makes of a bag.
@@ -141,7 +141,7 @@ class BagEmbedding(TransformerMixin, TakesBags):
         if output != "mean":
             stats = summarise(bags, features)
             need_covariance(stats, 'Use output="mean".')
-            self.model_ = FixedPrior.kernel(features, stats, COVARIANCE_FLOOR).model
+            self.model_ = kernel_prior(features, stats, COVARIANCE_FLOOR)
             self.prior_scale_ = self.model_.posterior(stats).most_likely_scale()
         self.features_, self._output = features, output
         self._keep_columns(bags)

@@ -14,7 +14,8 @@ import numpy as np
 from bagwise._utils.work import Progress, one_thread, wanted
 from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.bags.per_bag import check_labels
-from bagwise.embedding.prior import FixedPrior
+from bagwise.embedding.posterior import kernel_prior
+from bagwise.embedding.prior import learnt_prior
 from bagwise.embedding.sums import summarise_each
 from bagwise.estimators.base import WITHOUT_COVARIANCE, BagEstimator, BagRegressor, Pooled
 from bagwise.estimators.classifiers import BagClassifier
@@ -233,8 +234,8 @@ class DistributionGP(BagEstimator):
         return problem, *(replace(problem, labels=each.labels[counted]) for each in others)
 
     def _problem(self, pooled: Pooled, task: Task) -> GPProblem:
-        make = FixedPrior.learnt if self.prior == "learnt" else FixedPrior.kernel
-        model = make(pooled.features, pooled.stats, COVARIANCE_FLOOR).model
+        make = learnt_prior if self.prior == "learnt" else kernel_prior
+        model = make(pooled.features, pooled.stats, COVARIANCE_FLOOR)
         posterior, tau = model.posterior(pooled.stats), self._sampling()
         free = list(Scales.names())
         start = Scales(

@@ -11,10 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.bags.grouping import show
-from bagwise.embedding.gram import bag_gram, bag_norms
-from bagwise.embedding.model import ROUNDING, EmbeddingModel, point_model, whitening
-from bagwise.embedding.posterior import EmbeddingPosterior
-from bagwise.embedding.sums import BagStats
+from bagwise.embedding.posterior import (
+    ROUNDING,
+    EmbeddingModel,
+    EmbeddingPosterior,
+    point_model,
+    whitening,
+)
+from bagwise.embedding.sums import BagStats, bag_gram, bag_norms
 from bagwise.estimators.base import BagRegressor, Pooled
 from bagwise.estimators.embeddings import BagEmbedding, KernelEmbedding
 from bagwise.estimators.explanation import Directions, Witness

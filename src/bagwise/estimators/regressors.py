@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from bagwise.embedding.model import point_model
-from bagwise.embedding.prior import FixedPrior
+from bagwise.embedding.posterior import kernel_prior, point_model
 from bagwise.estimators.base import BagRegressor, Pooled
 from bagwise.estimators.embeddings import COVARIANCE_FLOOR, BagEmbedding, KernelEmbedding
 from bagwise.estimators.parameters import number_or
@@ -164,9 +163,8 @@ class FrequentistShrinkageRegressor(BagRegressor):
         self.prior_scale = prior_scale
 
     def _fit_head(self, pooled: Pooled, task: Task) -> Head:
-        prior = FixedPrior.kernel(pooled.features, pooled.stats, COVARIANCE_FLOOR)
         return LinearHead.shrunk(
-            prior.model,
+            kernel_prior(pooled.features, pooled.stats, COVARIANCE_FLOOR),
             pooled.stats,
             task,
             penalty=number_or("penalty", self.penalty, "loo"),

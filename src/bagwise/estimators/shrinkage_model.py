@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float64
 
-from bagwise.embedding.prior import ConvolvedPrior, FixedPrior, Prior
+from bagwise.embedding.posterior import kernel_prior
+from bagwise.embedding.prior import ConvolvedPrior, Prior, learnt_prior
 from bagwise.embedding.sums import BagStats
 from bagwise.estimators.base import BagEstimator, Pooled
 from bagwise.estimators.embeddings import COVARIANCE_FLOOR
@@ -20,9 +21,9 @@ from bagwise.heads.task import Task
 
 # Prior covariances of the embedding, by name.
 PRIORS: dict[str, Callable[[Features, BagStats, float], Prior]] = {
-    "kernel": FixedPrior.kernel,
+    "kernel": kernel_prior,
     "convolved": ConvolvedPrior,
-    "learnt": FixedPrior.learnt,
+    "learnt": learnt_prior,
 }
 
 

@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Float64
 from scipy.special import ndtri
 
-from bagwise.embedding.model import EmbeddingModel
-from bagwise.embedding.posterior import EmbeddingPosterior
+from bagwise.embedding.posterior import EmbeddingModel, EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.base import MIN_NOISE, Response
 from bagwise.inference.gp_evidence import GPProblem, Sizing

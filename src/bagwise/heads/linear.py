@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float64
 
-from bagwise.embedding.model import ROUNDING, EmbeddingModel
-from bagwise.embedding.posterior import EmbeddingPosterior
+from bagwise.embedding.posterior import ROUNDING, EmbeddingModel, EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.base import MIN_NOISE, Response
 from bagwise.heads.task import Task

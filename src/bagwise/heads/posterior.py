@@ -9,7 +9,6 @@ from jaxtyping import Float64
 
 from bagwise._utils.work import one_thread
 from bagwise.embedding.posterior import EmbeddingPosterior
-from bagwise.embedding.prior import FixedPrior
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.base import Response
 from bagwise.heads.shrinkage import ShrinkageHead
@@ -56,7 +55,7 @@ class PosteriorHead:
     ) -> PosteriorHead:
         """Go from the point estimate to the posterior: at its mode, by Laplace or by NUTS."""
         problem = ShrinkageProblem(
-            FixedPrior(start.model),
+            start.model,
             stats,
             task.labels,
             task.design,

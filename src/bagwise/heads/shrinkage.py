@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
-from bagwise.embedding.model import EmbeddingModel
-from bagwise.embedding.posterior import EmbeddingPosterior
+from bagwise.embedding.posterior import EmbeddingModel, EmbeddingPosterior
 from bagwise.embedding.prior import Prior
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.base import Response

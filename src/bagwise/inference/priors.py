@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from bagwise.bags.validation import is_positive
-from bagwise.embedding.model import EmbeddingModel
+from bagwise.embedding.posterior import EmbeddingModel
 from bagwise.exceptions import BagwiseError
 from bagwise.inference.shrinkage_objective import ShrinkageProblem
 

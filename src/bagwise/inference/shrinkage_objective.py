@@ -2,7 +2,7 @@
 
 A label depends on its bag through ξ_i and ν_i. With the posterior N(m_i, diag(v_i)) of its
 embedding (:mod:`bagwise.embedding.posterior`), the map P of functions
-(:mod:`bagwise.embedding.model`) and the noise σ²,
+(:mod:`bagwise.embedding.posterior`) and the noise σ²,
 
     ξ_i = f_i·γ + g·m_i         ν_i = Σ_k v_ik g_k² + η w^T S w + σ²         g = P w
     J = −Σ_i log p(y_i | ξ_i, ν_i) + ‖w‖²/2ρ² + weak priors on log σ², log η, log ℓ
@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 
 from bagwise.embedding.posterior import EmbeddingPosterior
-from bagwise.embedding.prior import Prior
+from bagwise.embedding.prior import ConvolvedPrior, Prior
 from bagwise.embedding.sums import BagStats
 from bagwise.likelihoods.base import Likelihood, Terms
 from bagwise.likelihoods.gaussian import Gaussian
@@ -154,7 +154,8 @@ class LabelMoments:
         self.bag_var = self.posterior.var
         self.g = self.model.function_map @ self.w
         self.unseen = self.eta * float(self.model.unseen_variance(self.w[None])[0])
-        self.slope = problem.prior.slope(at["length"]) if "length" in at else None
+        prior = problem.prior
+        self.slope = prior.slope(at["length"]) if isinstance(prior, ConvolvedPrior) else None
         self.columns = len(self.w), len(self.w) + len(self.gamma)
         self.column_of = {name: self.columns[1] + i for i, name in enumerate(problem.scale_names)}
         self.d_mean = self._d_mean(len(theta))

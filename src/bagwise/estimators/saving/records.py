@@ -13,7 +13,7 @@ from typing import Any, ClassVar, get_origin, get_type_hints
 from sklearn.base import BaseEstimator
 
 from bagwise.bags.bags import Bags
-from bagwise.embedding.model import EmbeddingModel
+from bagwise.embedding.posterior import EmbeddingModel
 from bagwise.estimators.embeddings import FourierEmbedding, KernelEmbedding
 from bagwise.estimators.mean_embedding import LandmarkRidgeHead, SecondLevel
 from bagwise.estimators.saving.kinds import ClassWeights, Labels, Landmarks, Range, Seed
