@@ -15,8 +15,8 @@ from bagwise.embedding.posterior import kernel_prior, with_floor
 from bagwise.estimators.base import Pooled
 from bagwise.estimators.regressors import ShrinkageRegressor
 from bagwise.estimators.shrinkage_model import COVARIANCE_FLOOR
-from bagwise.heads.task import Task
-from bagwise.inference.shrinkage_objective import (
+from bagwise.heads.base import Task
+from bagwise.inference.shrinkage import (
     LEAST_NOISE,
     LOG_SCALE_SD,
     Objective,

@@ -22,8 +22,8 @@ from bagwise.embedding.sums import summarise
 from bagwise.estimators.regressors import BDRRegressor
 from bagwise.estimators.shrinkage_model import COVARIANCE_FLOOR
 from bagwise.exceptions import BagwiseWarning
-from bagwise.heads.task import Task
-from bagwise.inference.shrinkage_objective import LEAST_NOISE
+from bagwise.heads.base import Task
+from bagwise.inference.shrinkage import LEAST_NOISE
 from bagwise.likelihoods import Gaussian
 
 if TYPE_CHECKING:

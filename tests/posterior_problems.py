@@ -11,9 +11,8 @@ from bagwise.embedding.sums import BagStats
 from bagwise.features.maps import PriorGram
 from bagwise.inference.density import Model
 from bagwise.inference.marginal_mode import find_marginal_mode
-from bagwise.inference.posterior_mode import find_mode
 from bagwise.inference.priors import Priors, ScalePriors
-from bagwise.inference.shrinkage_objective import ShrinkageProblem
+from bagwise.inference.shrinkage import ShrinkageProblem, find_mode
 from bagwise.inference.transport import Transport
 from bagwise.likelihoods import Gaussian, Logistic, Probit
 

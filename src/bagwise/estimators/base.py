@@ -24,9 +24,7 @@ from bagwise.estimators.explanation import Directions, Explanation, Witness, one
 from bagwise.estimators.learnt import ShowsLearnt
 from bagwise.exceptions import BagwiseError, BagwiseWarning
 from bagwise.features.maps import Features, LandmarkFeatures
-from bagwise.heads.base import Head
-from bagwise.heads.classes import AnyHead
-from bagwise.heads.task import Task
+from bagwise.heads.base import AnyHead, Head, Task
 from bagwise.likelihoods.base import Likelihood
 from bagwise.likelihoods.gaussian import Gaussian
 from bagwise.predictions.gaussian import Prediction

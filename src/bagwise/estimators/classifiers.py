@@ -29,9 +29,8 @@ from bagwise.estimators.embeddings import COVARIANCE_FLOOR, BagEmbedding, Kernel
 from bagwise.estimators.explanation import Explanation, one_bag
 from bagwise.estimators.posterior_model import PosteriorModel
 from bagwise.estimators.shrinkage_model import ShrinkageModel
-from bagwise.heads.classes import AnyHead, for_each_class, heads_of
+from bagwise.heads.base import AnyHead, Task, for_each_class, heads_of
 from bagwise.heads.shrinkage import ShrinkageHead
-from bagwise.heads.task import Task
 from bagwise.inference.priors import Priors
 from bagwise.inference.settings import NUTS
 from bagwise.likelihoods.base import ClassLikelihood

@@ -30,8 +30,7 @@ from bagwise.estimators.parameters import choice, wrong
 from bagwise.exceptions import BagwiseError
 from bagwise.features.maps import Features
 from bagwise.heads import gp_fit
-from bagwise.heads.classes import AnyHead, heads_of
-from bagwise.heads.task import Task
+from bagwise.heads.base import AnyHead, Task, heads_of
 from bagwise.inference.gp_evidence import GPProblem
 from bagwise.inference.second_level import Scales
 from bagwise.likelihoods import Gaussian, Probit

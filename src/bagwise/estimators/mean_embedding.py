@@ -25,8 +25,7 @@ from bagwise.estimators.explanation import Directions, Witness
 from bagwise.estimators.parameters import choice, flag, number_or, positive
 from bagwise.exceptions import BagwiseError
 from bagwise.features.maps import LandmarkFeatures
-from bagwise.heads.base import MIN_NOISE, Head, Response
-from bagwise.heads.task import Task
+from bagwise.heads.base import MIN_NOISE, Head, Response, Task
 from bagwise.inference.ridge import RidgeProblem
 from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.latent import Latent

@@ -18,9 +18,8 @@ from bagwise.estimators.embeddings import COVARIANCE_FLOOR, BagEmbedding, Kernel
 from bagwise.estimators.parameters import number_or
 from bagwise.estimators.posterior_model import PosteriorModel
 from bagwise.estimators.shrinkage_model import ShrinkageModel
-from bagwise.heads.base import Head
+from bagwise.heads.base import Head, Task
 from bagwise.heads.linear import LinearHead
-from bagwise.heads.task import Task
 from bagwise.inference.priors import Priors
 from bagwise.inference.settings import NUTS
 

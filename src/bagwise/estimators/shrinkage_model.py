@@ -15,9 +15,8 @@ from bagwise.estimators.base import BagEstimator, Pooled
 from bagwise.estimators.embeddings import COVARIANCE_FLOOR
 from bagwise.estimators.parameters import choice, number_or, positive
 from bagwise.features.maps import Features
-from bagwise.heads.classes import AnyHead, for_each_class, heads_of, of_each_class
+from bagwise.heads.base import AnyHead, Task, for_each_class, heads_of, of_each_class
 from bagwise.heads.shrinkage import ShrinkageHead
-from bagwise.heads.task import Task
 
 # Prior covariances of the embedding, by name.
 PRIORS: dict[str, Callable[[Features, BagStats, float], Prior]] = {

@@ -9,10 +9,8 @@ from jaxtyping import Float64
 
 from bagwise.embedding.posterior import ROUNDING, EmbeddingModel, EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
-from bagwise.heads.base import MIN_NOISE, Response
-from bagwise.heads.task import Task
-from bagwise.inference.evidence import WeightPosterior, maximise_evidence
-from bagwise.inference.ridge import RidgeProblem
+from bagwise.heads.base import MIN_NOISE, Response, Task
+from bagwise.inference.ridge import RidgeProblem, WeightPosterior, maximise_evidence
 from bagwise.predictions.latent import Latent
 
 Matrix = Float64[np.ndarray, "n d"]

@@ -10,14 +10,13 @@ from jaxtyping import Float64
 from bagwise._utils.work import one_thread
 from bagwise.embedding.posterior import EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
-from bagwise.heads.base import Response
+from bagwise.heads.base import Response, Task
 from bagwise.heads.shrinkage import ShrinkageHead
-from bagwise.heads.task import Task
 from bagwise.inference.draws import Draws
 from bagwise.inference.marginal_mode import find_marginal_mode
 from bagwise.inference.priors import Priors, ScalePriors
 from bagwise.inference.settings import NUTS
-from bagwise.inference.shrinkage_objective import LEAST_NOISE, ShrinkageProblem
+from bagwise.inference.shrinkage import LEAST_NOISE, ShrinkageProblem
 from bagwise.inference.transport import Transport
 from bagwise.predictions.latent import Latent
 

@@ -10,15 +10,15 @@ from jaxtyping import Float64
 from bagwise.embedding.posterior import EmbeddingModel, EmbeddingPosterior
 from bagwise.embedding.prior import Prior
 from bagwise.embedding.sums import BagStats
-from bagwise.heads.base import Response
-from bagwise.heads.task import Task
-from bagwise.inference.posterior_mode import (
+from bagwise.heads.base import Response, Task
+from bagwise.inference.shrinkage import (
+    LEAST_NOISE,
     Mode,
+    ShrinkageProblem,
     find_mode,
     find_mode_by_evidence,
     warn_if_unfinished,
 )
-from bagwise.inference.shrinkage_objective import LEAST_NOISE, ShrinkageProblem
 from bagwise.likelihoods.base import Likelihood
 from bagwise.likelihoods.gaussian import Gaussian
 from bagwise.predictions.latent import Latent

@@ -16,7 +16,7 @@ from bagwise.bags.per_bag import array_per_bag
 from bagwise.embedding.posterior import whitening
 from bagwise.embedding.sums import bag_gram, summarise
 from bagwise.exceptions import InvalidLabelsError
-from bagwise.heads.classes import heads_of
+from bagwise.heads.base import heads_of
 from bagwise.inspection.plots.style import CYCLE, axes_or_new, journal
 from bagwise.predictions.many_classes import ManyClassPrediction
 

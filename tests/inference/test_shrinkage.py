@@ -19,13 +19,14 @@ from bagwise.exceptions import BagwiseError, BagwiseWarning
 from bagwise.features.kernels import RBF
 from bagwise.features.maps import LandmarkFeatures, Scaling
 from bagwise.inference import posterior_mode
-from bagwise.inference.posterior_mode import (
+from bagwise.inference.shrinkage import (
     Mode,
+    Objective,
+    ShrinkageProblem,
     find_mode,
     find_mode_by_evidence,
     warn_if_unfinished,
 )
-from bagwise.inference.shrinkage_objective import Objective, ShrinkageProblem
 from dense_oracle import DenseShrinkage, rbf
 
 BANDWIDTH, FLOOR, WEIGHT_VAR = 0.8, 0.05, 2.0
