@@ -12,9 +12,8 @@ from threadpoolctl import threadpool_limits
 from bagwise import KernelEmbedding
 from bagwise.datasets import make_gamma
 from bagwise.embedding.posterior import kernel_prior, with_floor
-from bagwise.estimators.base import Pooled
+from bagwise.estimators.base import COVARIANCE_FLOOR, Pooled
 from bagwise.estimators.regressors import ShrinkageRegressor
-from bagwise.estimators.shrinkage_model import COVARIANCE_FLOOR
 from bagwise.heads.base import Task
 from bagwise.inference.shrinkage import (
     LEAST_NOISE,

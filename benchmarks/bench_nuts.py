@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from bagwise import KernelEmbedding
 from bagwise.datasets import make_gamma
 from bagwise.estimators.regressors import BDRRegressor
-from bagwise.inference.draws import ess_bulk, rhat
+from bagwise.inference.diagnostics import ess_bulk, rhat
 from bagwise.inference.settings import NUTS
 from benchmarks.bench_posterior import Fit, disagreement, fast_potential
 from benchmarks.bench_report import Section, Target

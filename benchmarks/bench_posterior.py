@@ -19,8 +19,8 @@ import numpy as np
 from bagwise._utils.work import Progress
 from bagwise.embedding.posterior import with_floor
 from bagwise.embedding.sums import summarise
+from bagwise.estimators.base import COVARIANCE_FLOOR
 from bagwise.estimators.regressors import BDRRegressor
-from bagwise.estimators.shrinkage_model import COVARIANCE_FLOOR
 from bagwise.exceptions import BagwiseWarning
 from bagwise.heads.base import Task
 from bagwise.inference.shrinkage import LEAST_NOISE

@@ -11,15 +11,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from bagwise import BagwiseError, BagwiseWarning, BDRRegressor, KernelEmbedding
 from bagwise.inference import NUTS, Priors
-from bagwise.inference.draws import (
+from bagwise.inference.diagnostics import (
     Diagnostics,
-    Trajectories,
     diagnose,
     ess_bulk,
     ess_tail,
     rhat,
     warn_if_bad,
 )
+from bagwise.inference.draws import Trajectories
 
 # ---- numbers ------------------------------------------------------------------------------------
 

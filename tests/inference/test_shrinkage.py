@@ -18,7 +18,7 @@ from bagwise.estimators.regressors import ShrinkageRegressor
 from bagwise.exceptions import BagwiseError, BagwiseWarning
 from bagwise.features.kernels import RBF
 from bagwise.features.maps import LandmarkFeatures, Scaling
-from bagwise.inference import posterior_mode
+from bagwise.inference import shrinkage
 from bagwise.inference.shrinkage import (
     Mode,
     Objective,
@@ -234,7 +234,7 @@ def test_evidence_does_not_depend_on_where_its_search_starts(case):
 
 
 def test_evidence_stops_after_its_last_round_with_a_mode(monkeypatch):
-    monkeypatch.setattr(posterior_mode, "MAX_ROUNDS", 1)
+    monkeypatch.setattr(shrinkage, "MAX_ROUNDS", 1)
     case = cached_case("kernel", False)
     stopped = find_mode_by_evidence(case.problem, 1e-3)
     assert stopped.weight_var != 1e-3 and stopped.gradient_norm < 1e-6

@@ -24,11 +24,10 @@ from bagwise.bags.grouping import show
 from bagwise.bags.per_bag import array_per_bag, numbers_per_bag
 from bagwise.embedding.posterior import point_model
 from bagwise.embedding.sums import BagStats
-from bagwise.estimators.base import BagEstimator, Pooled
+from bagwise.estimators.base import BagEstimator, Pooled, ShrinkageModel
 from bagwise.estimators.embeddings import COVARIANCE_FLOOR, BagEmbedding, KernelEmbedding
 from bagwise.estimators.explanation import Explanation, one_bag
 from bagwise.estimators.posterior_model import PosteriorModel
-from bagwise.estimators.shrinkage_model import ShrinkageModel
 from bagwise.heads.base import AnyHead, Task, for_each_class, heads_of
 from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.inference.priors import Priors

@@ -14,6 +14,7 @@ import numpy as np
 from bagwise._utils.work import Progress, one_thread, wanted
 from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.bags.per_bag import check_labels
+from bagwise.bags.validation import choice, wrong
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.prior import learnt_prior
 from bagwise.embedding.sums import summarise_each
@@ -26,7 +27,6 @@ from bagwise.estimators.embeddings import (
     need_covariance,
 )
 from bagwise.estimators.label_kinds import COUNTS, LabelKind, check_positive, check_support
-from bagwise.estimators.parameters import choice, wrong
 from bagwise.exceptions import BagwiseError
 from bagwise.features.maps import Features
 from bagwise.heads import gp_fit

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.bags.grouping import show
+from bagwise.bags.validation import choice, flag, number_or, positive
 from bagwise.embedding.posterior import (
     ROUNDING,
     EmbeddingModel,
@@ -22,7 +23,6 @@ from bagwise.embedding.sums import BagStats, bag_gram, bag_norms
 from bagwise.estimators.base import BagRegressor, Pooled
 from bagwise.estimators.embeddings import BagEmbedding, KernelEmbedding
 from bagwise.estimators.explanation import Directions, Witness
-from bagwise.estimators.parameters import choice, flag, number_or, positive
 from bagwise.exceptions import BagwiseError
 from bagwise.features.maps import LandmarkFeatures
 from bagwise.heads.base import MIN_NOISE, Head, Response, Task

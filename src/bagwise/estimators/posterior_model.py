@@ -8,12 +8,13 @@ import numpy as np
 from jaxtyping import Float64
 
 from bagwise.bags.bags import Bags
+from bagwise.bags.validation import generator, wrong
 from bagwise.estimators.base import BagEstimator, Pooled
-from bagwise.estimators.parameters import generator, wrong
 from bagwise.heads.base import AnyHead, Task, for_each_class, heads_of, of_each_class
 from bagwise.heads.posterior import PosteriorHead
 from bagwise.heads.shrinkage import ShrinkageHead
-from bagwise.inference.draws import Diagnostics, Trajectories, diagnose, warn_if_bad
+from bagwise.inference.diagnostics import Diagnostics, diagnose, warn_if_bad
+from bagwise.inference.draws import Trajectories
 from bagwise.inference.priors import Priors
 from bagwise.inference.settings import NUTS
 

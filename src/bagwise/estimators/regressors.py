@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from bagwise.bags.validation import number_or
 from bagwise.embedding.posterior import kernel_prior, point_model
-from bagwise.estimators.base import BagRegressor, Pooled
+from bagwise.estimators.base import BagRegressor, Pooled, ShrinkageModel
 from bagwise.estimators.embeddings import COVARIANCE_FLOOR, BagEmbedding, KernelEmbedding
-from bagwise.estimators.parameters import number_or
 from bagwise.estimators.posterior_model import PosteriorModel
-from bagwise.estimators.shrinkage_model import ShrinkageModel
 from bagwise.heads.base import Head, Task
 from bagwise.heads.linear import LinearHead
 from bagwise.inference.priors import Priors

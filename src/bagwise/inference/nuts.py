@@ -24,7 +24,8 @@ from numpyro.infer.util import ParamInfo
 from bagwise._utils.work import Progress, one_thread
 from bagwise.exceptions import BagwiseWarning
 from bagwise.inference.density import Data, Model, potential
-from bagwise.inference.draws import MAX_TREE_DEPTH, Trajectories
+from bagwise.inference.diagnostics import MAX_TREE_DEPTH
+from bagwise.inference.draws import Trajectories
 from bagwise.inference.settings import NUTS
 
 # Draws between two looks at the clock and at the keyboard.

@@ -42,7 +42,7 @@ from bagwise.heads.gp import GPHead
 from bagwise.heads.linear import LinearHead
 from bagwise.heads.posterior import PosteriorHead
 from bagwise.heads.shrinkage import ShrinkageHead
-from bagwise.inference.draws import Diagnostics
+from bagwise.inference.diagnostics import Diagnostics
 
 # The estimators that can be saved, and the head of each.
 HEADS: dict[type[BagEstimator], type] = {

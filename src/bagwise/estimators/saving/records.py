@@ -25,7 +25,8 @@ from bagwise.heads.gp import GPHead
 from bagwise.heads.linear import LinearHead
 from bagwise.heads.posterior import PosteriorHead
 from bagwise.heads.shrinkage import ShrinkageHead
-from bagwise.inference.draws import Diagnostics, Draws, Trajectories
+from bagwise.inference.diagnostics import Diagnostics
+from bagwise.inference.draws import Draws, Trajectories
 from bagwise.inference.gp_evidence import Sizing
 from bagwise.inference.priors import Priors, ScalePriors
 from bagwise.inference.residuals import Spread

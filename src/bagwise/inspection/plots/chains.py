@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import gaussian_kde
 
 from bagwise.exceptions import BagwiseError
-from bagwise.inference.draws import ess_bulk, rhat
+from bagwise.inference.diagnostics import ess_bulk, rhat
 from bagwise.inspection.plots.style import CYCLE, RED, journal
 
 if TYPE_CHECKING:
