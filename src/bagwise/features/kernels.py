@@ -45,8 +45,8 @@ class Kernel:
         raise TypeError(f"{type(self).__name__} has no formula: use RBF, Matern or Linear")
 
     def with_bandwidth(self, bandwidth: float) -> Self:
-        """Return the same kernel with this bandwidth."""
-        return replace(self, bandwidth=float(bandwidth))
+        """Return the same kernel with this bandwidth, if it has one."""
+        return replace(self, bandwidth=float(bandwidth)) if self.has_bandwidth else self
 
     def spread(self, n_features: int) -> float:
         """Return the share of the squared distance between two points that the kernel sees."""
@@ -155,10 +155,6 @@ class Linear(Kernel):
         _check_products(x, y, "linear")
         return x @ y.T
 
-    def with_bandwidth(self, bandwidth: float) -> Self:
-        """Return the kernel itself, which has no bandwidth."""
-        return self
-
 
 @dataclass(frozen=True)
 class Energy(Kernel):
@@ -190,10 +186,6 @@ class Energy(Kernel):
         gram += np.linalg.norm(y, axis=1)
         gram *= 0.5
         return gram
-
-    def with_bandwidth(self, bandwidth: float) -> Self:
-        """Return the kernel itself, which has no bandwidth."""
-        return self
 
 
 @dataclass(frozen=True)
