@@ -16,6 +16,8 @@ from bagwise.bags.bags import Bags, BagStream
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.features.kernels import Kernel, convolved
 
+Columns = Float64[np.ndarray, " p"]
+
 # Points worked on at once: so many rows, or fewer if these are long.
 BLOCK_ROWS = 1 << 16
 BLOCK_NUMBERS = 1 << 22
@@ -62,14 +64,12 @@ class Scaling:
     array([[-1.,  0.], [ 1.,  0.]])
     """
 
-    center: Float64[np.ndarray, " p"]
-    scale: Float64[np.ndarray, " p"]
-    reach: Float64[np.ndarray, " p"]
+    center: Columns
+    scale: Columns
+    reach: Columns
 
     @classmethod
-    def of(
-        cls, center: Float64[np.ndarray, " p"], scale: Float64[np.ndarray, " p"] | None = None
-    ) -> Scaling:
+    def of(cls, center: Columns, scale: Columns | None = None) -> Scaling:
         """Return the map with this center and scale (1 if none) that reaches as far as numbers do.
 
         Examples
@@ -115,7 +115,7 @@ class Scaling:
 
 def ordinary_range(
     points: Float64[np.ndarray, "m p"],
-) -> tuple[Float64[np.ndarray, " p"], Float64[np.ndarray, " p"]]:
+) -> tuple[Columns, Columns]:
     """Return, for each column, the least and the largest value that is not a gross outlier.
 
     median ± 100 s, with s the width of the middle half of the values, in units of a standard
@@ -135,10 +135,7 @@ def ordinary_range(
     return middle - reach, middle + reach
 
 
-Column = Float64[np.ndarray, " p"]
-
-
-def _moments(bags: Bags, low: Column, high: Column) -> tuple[Column, Column]:
+def _moments(bags: Bags, low: Columns, high: Columns) -> tuple[Columns, Columns]:
     """Return the mean and standard deviation of all points within limits.
 
     Of a stream they are known, and only if some points lie outside is it read once more.

@@ -23,6 +23,9 @@ from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 from bagwise.likelihoods.counts import CountLikelihood
 from bagwise.predictions.latent import Latent
 
+Design = Float64[np.ndarray, "n r"]
+Vector = Float64[np.ndarray, " n"]
+
 # Noise variance of standardised labels is never taken to be less: a density needs one.
 MIN_NOISE = 1e-10
 
@@ -57,9 +60,7 @@ class FixedEffects:
     mixing: Float64[np.ndarray, "c+1 r"]
 
     @classmethod
-    def fit(
-        cls, covariates: Float64[np.ndarray, "n c"] | None, weights: Float64[np.ndarray, " n"]
-    ) -> FixedEffects:
+    def fit(cls, covariates: Float64[np.ndarray, "n c"] | None, weights: Vector) -> FixedEffects:
         """Learn the columns from the covariates, if any, and the weights of the training bags.
 
         Examples
@@ -79,9 +80,7 @@ class FixedEffects:
         keep = values > COLLINEAR * values[0]
         return cls(center, scale, rows[keep].T / values[keep])
 
-    def design(
-        self, covariates: Float64[np.ndarray, "n c"] | None, n_bags: int
-    ) -> Float64[np.ndarray, "n r"]:
+    def design(self, covariates: Float64[np.ndarray, "n c"] | None, n_bags: int) -> Design:
         """Return the columns F for some bags."""
         covariates = np.zeros((n_bags, 0)) if covariates is None else covariates
         raw = np.column_stack([np.ones(n_bags), (covariates - self.center) / self.scale])
@@ -117,12 +116,12 @@ class Task:
     likelihood : of counts, which are not standardised: center is a latent value, and scale 1
     """
 
-    labels: Float64[np.ndarray, " n"]
+    labels: Vector
     center: float
     scale: float
     effects: FixedEffects
-    design: Float64[np.ndarray, "n r"]
-    weights: Float64[np.ndarray, " n"]
+    design: Design
+    weights: Vector
     classes: np.ndarray | None = None
     likelihood: CountLikelihood | None = None
 
@@ -148,7 +147,7 @@ class Task:
     def of_counts(
         cls,
         bags: Bags,
-        y: Float64[np.ndarray, " n"],
+        y: Vector,
         likelihood: CountLikelihood,
         sample_weight: Any = None,
         totals: int | None = None,
@@ -231,9 +230,7 @@ class Task:
         )
 
 
-def _label_scale(
-    y: Float64[np.ndarray, " n"], center: float, weights: Float64[np.ndarray, " n"]
-) -> float:
+def _label_scale(y: Vector, center: float, weights: Vector) -> float:
     """Return the standard deviation of the labels.
 
     Labels that are equal but for rounding have none. They get 1, but no more than their own size
@@ -251,9 +248,7 @@ def _label_scale(
     return max(min(1.0, float(np.abs(y).max()) or 1.0), LEAST_UNIT * abs(center), LEAST_SCALE)
 
 
-def _effects(
-    covariates: Float64[np.ndarray, "n c"] | None, weights: Float64[np.ndarray, " n"]
-) -> FixedEffects:
+def _effects(covariates: Float64[np.ndarray, "n c"] | None, weights: Vector) -> FixedEffects:
     """Learn the fixed effects from the bags that count."""
     n_bags = int(np.count_nonzero(weights))
     effects = FixedEffects.fit(covariates, weights)
@@ -279,7 +274,7 @@ def _class_weight(
     class_weight: Any,
     classes: np.ndarray,
     which: Int[np.ndarray, " n"],
-    weights: Float64[np.ndarray, " n"],
+    weights: Vector,
 ) -> Float64[np.ndarray, " k"]:
     """Return the weight of each class: equal, balanced, or given by class."""
     if class_weight is None:
@@ -303,7 +298,7 @@ def _class_weight(
     return np.array(values, dtype=np.float64)
 
 
-def _sample_weight(sample_weight: Any, bags: Bags) -> Float64[np.ndarray, " n"]:
+def _sample_weight(sample_weight: Any, bags: Bags) -> Vector:
     if sample_weight is None:
         return np.ones(bags.n_bags)
     weights = array_per_bag(sample_weight, bags.ids, "sample weights")
@@ -362,13 +357,11 @@ class Head(Protocol):
         """Return the posterior of the embeddings of bags, as this head sees them."""
         ...
 
-    def latent(self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]) -> Latent:
+    def latent(self, posterior: EmbeddingPosterior, design: Design) -> Latent:
         """Predict bags from the posterior of their embeddings and their fixed effects F."""
         ...
 
-    def response(
-        self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]
-    ) -> Response:
+    def response(self, posterior: EmbeddingPosterior, design: Design) -> Response:
         """Say how the mean of the first bag depends on its embedding."""
         ...
 

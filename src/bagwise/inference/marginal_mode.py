@@ -34,6 +34,11 @@ from bagwise.inference.shrinkage import (
     likelihood_at,
 )
 
+PerScale = Float64[np.ndarray, " k"]
+Square = Float64[np.ndarray, "k k"]
+PerWeight = Float64[np.ndarray, " j"]
+PerSize = Float64[np.ndarray, " m"]
+
 # Step of the differences that give gradient and curvature in the scales.
 DIFFERENCE = 0.05
 
@@ -71,9 +76,7 @@ MAX_SLOPE = 50.0
 LEAST_RELATIVE = 1e-3
 
 
-def bend_of(
-    scales: Float64[np.ndarray, " k"], prior: Float64[np.ndarray, " k"]
-) -> Float64[np.ndarray, " k"]:
+def bend_of(scales: PerScale, prior: PerScale) -> PerScale:
     """Return a at the mode, where log(1 + e^a) is the mode over the scale of the prior.
 
     Examples
@@ -123,14 +126,14 @@ class Information:
 
     matrix: Float64[np.ndarray, "j j"]
     value: float
-    added: Float64[np.ndarray, " m"]
+    added: PerSize
 
 
 def information_at(
     problem: ShrinkageProblem,
     theta: Float64[np.ndarray, " k"],
-    precision: Float64[np.ndarray, " j"],
-    added: Float64[np.ndarray, " m"],
+    precision: PerWeight,
+    added: PerSize,
 ) -> Information:
     """Return the information at θ, for weights of prior precision (j,).
 
@@ -169,8 +172,8 @@ def information_at(
 
 
 def _round(
-    at: LabelMoments, precision: Float64[np.ndarray, " j"], var: Float64[np.ndarray, " m"]
-) -> tuple[tuple[np.ndarray, float], Float64[np.ndarray, " m"]]:
+    at: LabelMoments, precision: PerWeight, var: PerSize
+) -> tuple[tuple[np.ndarray, float], PerSize]:
     """Return the information and the average with variances ν + δ, and the δ that follows."""
     problem, q, j = at.problem, len(at.w), len(precision)
     of, spread = problem.size_of, at.model.function_map
@@ -195,21 +198,19 @@ def _quadratic(rows: np.ndarray, matrix: np.ndarray) -> np.ndarray:
 class ScalePosterior:
     """−log p(φ | y), up to a constant; remembers the last v̂ as the start of the next search."""
 
-    def __init__(
-        self, problem: ShrinkageProblem, priors: ScalePriors, v: Float64[np.ndarray, " j"]
-    ) -> None:
+    def __init__(self, problem: ShrinkageProblem, priors: ScalePriors, v: PerWeight) -> None:
         self.problem, self.priors = problem, priors
         self.v = v
         self.n_weights = len(v) - problem.effects.shape[1]
         self.added = np.zeros(len(problem.sizes))
 
-    def precision(self, phi: Float64[np.ndarray, " k"]) -> Float64[np.ndarray, " j"]:
+    def precision(self, phi: PerScale) -> PerWeight:
         """Return the prior precision of each entry of v."""
         n_effects = len(self.v) - self.n_weights
         effects = np.full(n_effects, self.priors.effect_sd**-2)
         return np.concatenate([np.full(self.n_weights, np.exp(-phi[-1])), effects])
 
-    def weights_at(self, phi: Float64[np.ndarray, " k"]) -> None:
+    def weights_at(self, phi: PerScale) -> None:
         """Move to v̂(φ), by Newton's method with the step halved while it does not help."""
         precision = self.precision(phi)
         at = self._given(phi, precision, self.v)
@@ -227,9 +228,7 @@ class ScalePosterior:
                 return  # as far as rounding lets it
             self.v, at = self.v - step, ahead
 
-    def _given(
-        self, phi: Float64[np.ndarray, " k"], precision: np.ndarray, v: Float64[np.ndarray, " j"]
-    ) -> Evaluation:
+    def _given(self, phi: PerScale, precision: np.ndarray, v: PerWeight) -> Evaluation:
         """Return J as a function of v alone: what it says of the scales is not used."""
         at = likelihood_at(self.problem, np.concatenate([v, phi[:-1]]))
         pull = np.concatenate([precision * v, np.zeros(len(phi) - 1)])
@@ -240,7 +239,7 @@ class ScalePosterior:
             precision=np.concatenate([precision, np.zeros(len(phi) - 1)]),
         )
 
-    def information(self, phi: Float64[np.ndarray, " k"]) -> Information:
+    def information(self, phi: PerScale) -> Information:
         """Move to v̂(φ) and return the information on v there."""
         self.weights_at(phi)
         theta = np.concatenate([self.v, phi[:-1]])
@@ -248,7 +247,7 @@ class ScalePosterior:
         self.added = found.added
         return found
 
-    def __call__(self, phi: Float64[np.ndarray, " k"]) -> float:
+    def __call__(self, phi: PerScale) -> float:
         """Evaluate at φ: the average of J over the weights' spread V, less the entropy of V."""
         beyond = np.maximum(np.abs(phi) - MAX_LOG, 0.0)
         if beyond.any():  # finite, as searches take differences
@@ -264,7 +263,7 @@ class ScalePosterior:
         )
 
 
-def _downhill(at: Evaluation, j: int) -> Float64[np.ndarray, " j"]:
+def _downhill(at: Evaluation, j: int) -> PerWeight:
     """Return the Newton step of v, with the Fisher information where J is not convex."""
     gradient = at.gradient[:j]
     try:
@@ -288,16 +287,16 @@ class MarginalMode:
     loss : −log evidence per bag, up to a constant that depends on the labels only
     """
 
-    phi: Float64[np.ndarray, " k"]
-    v: Float64[np.ndarray, " j"]
+    phi: PerScale
+    v: PerWeight
     n_weights: int
     effect_sd: float
     hessian: Float64[np.ndarray, "j j"]
-    power: Float64[np.ndarray, " k"]
+    power: PerScale
     folded: Bool[np.ndarray, " k"]
-    bend: Float64[np.ndarray, " k"]
-    center: Float64[np.ndarray, " k"]
-    scale_cov: Float64[np.ndarray, "k k"]
+    bend: PerScale
+    center: PerScale
+    scale_cov: Square
     loss: float
 
 
@@ -326,9 +325,7 @@ def find_marginal_mode(problem: ShrinkageProblem, priors: ScalePriors, start: Mo
     )
 
 
-def _coordinates(
-    posterior: ScalePosterior, phi: Float64[np.ndarray, " k"]
-) -> tuple[Float64[np.ndarray, " k"], Float64[np.ndarray, "k k"]]:
+def _coordinates(posterior: ScalePosterior, phi: PerScale) -> tuple[PerScale, Square]:
     """Return the mode and the covariance of c."""
     priors = posterior.priors
     bend = bend_of(np.exp(priors.power * phi), priors.scale)
@@ -344,9 +341,7 @@ def _coordinates(
     return center, (vectors / values) @ vectors.T
 
 
-def search(
-    value: Callable[[np.ndarray], float], c: Float64[np.ndarray, " k"]
-) -> tuple[Float64[np.ndarray, " k"], Float64[np.ndarray, "k k"]]:
+def search(value: Callable[[np.ndarray], float], c: PerScale) -> tuple[PerScale, Square]:
     """Return a minimum of a smooth function of few numbers, and the Hessian there.
 
     Newton's method by central differences, which are wide: the function is right to some digits
@@ -373,15 +368,15 @@ def search(
     return c, hessian
 
 
-def _positive(hessian: Float64[np.ndarray, "k k"]) -> tuple[np.ndarray, np.ndarray]:
+def _positive(hessian: Square) -> tuple[np.ndarray, np.ndarray]:
     """Return eigenvalues, made positive and not too small, and eigenvectors."""
     values, vectors = np.linalg.eigh(hessian)
     return np.maximum(np.abs(values), MAX_RELATIVE_SD**-2), vectors
 
 
 def _differences(
-    value: Callable[[np.ndarray], float], c: Float64[np.ndarray, " k"]
-) -> tuple[float, Float64[np.ndarray, " k"], Float64[np.ndarray, "k k"]]:
+    value: Callable[[np.ndarray], float], c: PerScale
+) -> tuple[float, PerScale, Square]:
     """Return value, gradient and Hessian at c, by differences."""
     k, h = len(c), DIFFERENCE
     steps, middle = h * np.eye(k), value(c)

@@ -23,6 +23,8 @@ from jaxtyping import Float64
 from scipy.optimize import minimize_scalar
 
 Vector = Float64[np.ndarray, " n"]
+Effects = Float64[np.ndarray, "n r"]
+
 
 # Share of the largest eigenvalue below which a direction counts as having no variance.
 NO_VARIANCE = 1e-14
@@ -73,15 +75,15 @@ class RidgeProblem:
     loadings: Float64[np.ndarray, "k d"] | None
     target: Vector
     root_weights: Vector
-    effects: Float64[np.ndarray, "n r"]
-    effects_basis: Float64[np.ndarray, "n r"]
+    effects: Effects
+    effects_basis: Effects
     raw_target: Vector
 
     @classmethod
     def from_features(
         cls,
         X: Float64[np.ndarray, "n d"],
-        F: Float64[np.ndarray, "n r"],
+        F: Effects,
         y: Vector,
         weights: Vector,
     ) -> RidgeProblem:
@@ -103,7 +105,7 @@ class RidgeProblem:
     def from_gram(
         cls,
         K: Float64[np.ndarray, "n n"],
-        F: Float64[np.ndarray, "n r"],
+        F: Effects,
         y: Vector,
         weights: Vector,
     ) -> RidgeProblem:
@@ -180,8 +182,8 @@ class RidgeProblem:
 
 
 def _without_effects(
-    F: Float64[np.ndarray, "n r"], y: Vector, weights: Vector
-) -> tuple[Vector, Float64[np.ndarray, "n r"], dict[str, np.ndarray]]:
+    F: Effects, y: Vector, weights: Vector
+) -> tuple[Vector, Effects, dict[str, np.ndarray]]:
     """Return √w, Q, and the fields of a problem that do not depend on the features."""
     root = np.sqrt(weights)
     effects = root[:, None] * F
@@ -195,11 +197,11 @@ def _unit(root: Vector) -> Float64[np.ndarray, "n 1"]:
     return (root / np.linalg.norm(root))[:, None]
 
 
-def _project_twice(Q: Float64[np.ndarray, "n r"], gram: Float64[np.ndarray, "n n"]) -> np.ndarray:
+def _project_twice(Q: Effects, gram: Float64[np.ndarray, "n n"]) -> np.ndarray:
     return _project_out(Q, _project_out(Q, gram).T)
 
 
-def _project_out(Q: Float64[np.ndarray, "n r"], rows: np.ndarray) -> np.ndarray:
+def _project_out(Q: Effects, rows: np.ndarray) -> np.ndarray:
     return rows - Q @ (Q.T @ rows)
 
 

@@ -32,6 +32,10 @@ from bagwise.likelihoods.base import Likelihood, Terms
 from bagwise.likelihoods.gaussian import Gaussian
 
 Vector = Float64[np.ndarray, " n"]
+Theta = Float64[np.ndarray, " k"]
+Square = Float64[np.ndarray, "k k"]
+PerSize = Float64[np.ndarray, " m"]
+
 
 # Standard deviation of the log-normal priors on σ², η and ℓ: a factor of e^4 up or down is not
 # surprising. They keep the optimum finite where the data are silent, as on η if all bags are large.
@@ -100,7 +104,7 @@ class ShrinkageProblem:
         return self.embed(None if length is None else float(np.log(length)), 1.0)
 
     @property
-    def sizes(self) -> Float64[np.ndarray, " m"]:
+    def sizes(self) -> PerSize:
         """Distinct sizes of the bags."""
         return self.start_embedding.sizes
 
@@ -130,7 +134,7 @@ class ShrinkageProblem:
         return len(self.scale_names)
 
     @cached_property
-    def start(self) -> Float64[np.ndarray, " k"]:
+    def start(self) -> Theta:
         """θ of the constant function, with a bag of median size halfway shrunk."""
         length, model = self.prior.start_length, self.start_embedding.model
         median = float(np.median(self.sizes[self.size_of]))
@@ -142,9 +146,7 @@ class ShrinkageProblem:
         n_weights = model.function_map.shape[1] + self.effects.shape[1]
         return np.concatenate([np.zeros(n_weights), [scales[name] for name in self.scale_names]])
 
-    def split(
-        self, theta: Float64[np.ndarray, " k"]
-    ) -> tuple[np.ndarray, np.ndarray, Float64[np.ndarray, " s"]]:
+    def split(self, theta: Theta) -> tuple[np.ndarray, np.ndarray, Float64[np.ndarray, " s"]]:
         """Return w, γ and the log scales of θ."""
         at_scales = len(theta) - self.n_scales
         q = at_scales - self.effects.shape[1]
@@ -157,7 +159,7 @@ class LabelMoments:
     ν depends on a bag only through its size, so it is kept per distinct size: (m,) and (m, k).
     """
 
-    def __init__(self, problem: ShrinkageProblem, theta: Float64[np.ndarray, " k"]) -> None:
+    def __init__(self, problem: ShrinkageProblem, theta: Theta) -> None:
         self.problem = problem
         self.w, self.gamma, scales = problem.split(theta)
         at = dict(zip(problem.scale_names, scales.tolist(), strict=True))
@@ -216,12 +218,12 @@ class LabelMoments:
             )
         return slopes
 
-    def by_size(self, values: Vector) -> Float64[np.ndarray, " m"]:
+    def by_size(self, values: Vector) -> PerSize:
         """Return the weighted sum of a value over the bags of each size."""
         weighted = self.problem.sample_weight * values
         return np.bincount(self.problem.size_of, weighted, minlength=len(self.bag_var))
 
-    def products(self, mean: Vector, cross: Vector, var: Vector) -> Float64[np.ndarray, "k k"]:
+    def products(self, mean: Vector, cross: Vector, var: Vector) -> Square:
         """Return Σ_i weight_i of the products of first derivatives, with these coefficients."""
         weight, of = self.problem.sample_weight, self.problem.size_of
         total = (self.d_mean * (weight * mean)[:, None]).T @ self.d_mean
@@ -231,7 +233,7 @@ class LabelMoments:
             total += crossed + crossed.T
         return total
 
-    def curvature(self, by_mean: Vector, by_var: Float64[np.ndarray, " m"]) -> np.ndarray:
+    def curvature(self, by_mean: Vector, by_var: PerSize) -> np.ndarray:
         """Return Σ_i by_mean_i ∂²ξ_i + Σ_s by_var_s ∂²ν_s, (k, k), without the terms of ℓ."""
         q, _ = self.columns
         total = np.zeros((self.d_mean.shape[1],) * 2)
@@ -249,7 +251,7 @@ class LabelMoments:
         return total
 
     def _curvature_of_eta(
-        self, by_mean: Vector, by_var: Float64[np.ndarray, " m"]
+        self, by_mean: Vector, by_var: PerSize
     ) -> tuple[Float64[np.ndarray, " q"], float]:
         """Return the second derivatives in (w, log η) and in log η twice."""
         first, second = self.posterior.slopes
@@ -277,13 +279,13 @@ class Evaluation:
     """
 
     value: float
-    gradient: Float64[np.ndarray, " k"]
+    gradient: Theta
     at: LabelMoments
     terms: Terms
-    precision: Float64[np.ndarray, " k"] | float = 0.0
+    precision: Theta | float = 0.0
 
     @cached_property
-    def hessian(self) -> Float64[np.ndarray, "k k"]:
+    def hessian(self) -> Square:
         """The Hessian, but for log ℓ."""
         terms, weight = self.terms, self.at.problem.sample_weight
         observed = self.at.products(terms.mean_mean, terms.mean_var, terms.var_var)
@@ -291,19 +293,19 @@ class Evaluation:
         return self._with_priors(observed)
 
     @cached_property
-    def fisher(self) -> Float64[np.ndarray, "k k"]:
+    def fisher(self) -> Square:
         """The Fisher information."""
         terms = self.terms
         return self._with_priors(
             self.at.products(terms.fisher_mean, terms.fisher_cross, terms.fisher_var)
         )
 
-    def _with_priors(self, matrix: Float64[np.ndarray, "k k"]) -> Float64[np.ndarray, "k k"]:
+    def _with_priors(self, matrix: Square) -> Square:
         matrix[np.diag_indices_from(matrix)] += self.precision
         return matrix
 
 
-def likelihood_at(problem: ShrinkageProblem, theta: Float64[np.ndarray, " k"]) -> Evaluation:
+def likelihood_at(problem: ShrinkageProblem, theta: Theta) -> Evaluation:
     """Return −Σ_i weight_i log p(y_i | ξ_i, ν_i) at θ, with its derivatives."""
     at = LabelMoments(problem, theta)
     terms = problem.likelihood.terms(problem.labels, at.mean, at.var[problem.size_of])
@@ -320,13 +322,13 @@ class Objective:
         self.weight_var = weight_var
         self._theta: np.ndarray | None = None
 
-    def __call__(self, theta: Float64[np.ndarray, " k"]) -> Evaluation:
+    def __call__(self, theta: Theta) -> Evaluation:
         """Evaluate at θ."""
         if self._theta is None or not np.array_equal(theta, self._theta):
             self._theta, self._evaluation = theta.copy(), self._evaluate(theta)
         return self._evaluation
 
-    def hessian(self, theta: Float64[np.ndarray, " k"]) -> Float64[np.ndarray, "k k"]:
+    def hessian(self, theta: Theta) -> Square:
         """Return the Hessian, with the row and column of log ℓ if there is one."""
         at = self(theta)
         if "length" not in self.problem.scale_names:
@@ -338,7 +340,7 @@ class Objective:
         hessian[-1, :] = hessian[:, -1] = column
         return hessian
 
-    def _evaluate(self, theta: Float64[np.ndarray, " k"]) -> Evaluation:
+    def _evaluate(self, theta: Theta) -> Evaluation:
         likelihood = likelihood_at(self.problem, theta)
         w, gamma, scales = self.problem.split(theta)
         precision = np.concatenate(
@@ -374,7 +376,7 @@ class Mode:
         which the labels say nothing
     """
 
-    theta: Float64[np.ndarray, " k"]
+    theta: Theta
     weight_var: float
     value: float
     loss: float
@@ -383,9 +385,7 @@ class Mode:
     shortfall: float
 
 
-def find_mode(
-    problem: ShrinkageProblem, weight_var: float, start: Float64[np.ndarray, " k"] | None = None
-) -> Mode:
+def find_mode(problem: ShrinkageProblem, weight_var: float, start: Theta | None = None) -> Mode:
     """Minimise J at one weight variance, by a trust-region Newton method.
 
     The loss is Laplace's approximation to −log p(y | ρ²), with the Fisher information in place of
@@ -444,7 +444,7 @@ def _updated_weight_var(problem: ShrinkageProblem, mode: Mode) -> float:
     return float(np.clip(w @ w / determined, *WEIGHT_VAR_RANGE))
 
 
-def _inverse(fisher: Float64[np.ndarray, "k k"]) -> Float64[np.ndarray, "k k"]:
+def _inverse(fisher: Square) -> Square:
     """Return F^-1; without the directions of which labels say nothing, if there are such."""
     try:
         return np.linalg.inv(fisher)
