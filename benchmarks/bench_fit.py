@@ -11,13 +11,11 @@ from threadpoolctl import threadpool_limits
 
 from bagwise import KernelEmbedding
 from bagwise.datasets import make_gamma
-from bagwise.embedding.model import with_floor
-from bagwise.embedding.prior import FixedPrior
-from bagwise.estimators.base import Pooled
+from bagwise.embedding.posterior import kernel_prior, with_floor
+from bagwise.estimators.base import COVARIANCE_FLOOR, Pooled
 from bagwise.estimators.regressors import ShrinkageRegressor
-from bagwise.estimators.shrinkage_model import COVARIANCE_FLOOR
-from bagwise.heads.task import Task
-from bagwise.inference.shrinkage_objective import (
+from bagwise.heads.base import Task
+from bagwise.inference.shrinkage import (
     LEAST_NOISE,
     LOG_SCALE_SD,
     Objective,
@@ -65,7 +63,7 @@ class Case:
         model = ShrinkageRegressor(KernelEmbedding(n_landmarks=n_landmarks, bandwidth=1.0))
         pooled = next(model.pooled(split.bags))
         task = Task.of(split.bags, split.labels)
-        prior = FixedPrior.kernel(pooled.features, pooled.stats, COVARIANCE_FLOOR)
+        prior = kernel_prior(pooled.features, pooled.stats, COVARIANCE_FLOOR)
         problem = ShrinkageProblem(prior, pooled.stats, task.labels, task.design, task.weights)
         return cls(pooled, split.bags, task, problem)
 

@@ -16,14 +16,14 @@ from unittest.mock import patch
 
 import numpy as np
 
-from bagwise._utils.progress import Progress
-from bagwise.embedding.model import with_floor
+from bagwise._utils.work import Progress
+from bagwise.embedding.posterior import with_floor
 from bagwise.embedding.sums import summarise
+from bagwise.estimators.base import COVARIANCE_FLOOR
 from bagwise.estimators.regressors import BDRRegressor
-from bagwise.estimators.shrinkage_model import COVARIANCE_FLOOR
 from bagwise.exceptions import BagwiseWarning
-from bagwise.heads.task import Task
-from bagwise.inference.shrinkage_objective import LEAST_NOISE
+from bagwise.heads.base import Task
+from bagwise.inference.shrinkage import LEAST_NOISE
 from bagwise.likelihoods import Gaussian
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from bagwise.bags.bags import Bags
 from bagwise.embedding.sums import summarise
 from bagwise.estimators.base import Pooled
 from bagwise.estimators.regressors import ShrinkageRegressor
-from bagwise.heads.task import Task
+from bagwise.heads.base import Task
 from benchmarks.bench_report import Section, Target, exponent, interleaved
 
 # Sizes of bags, in equal shares, before they are scaled to the number of points asked for.

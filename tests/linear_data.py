@@ -4,10 +4,9 @@ import numpy as np
 
 import dense_oracle
 from bagwise import KernelEmbedding
-from bagwise.embedding.model import point_model
+from bagwise.embedding.posterior import point_model
 from bagwise.embedding.sums import BagStats
-from bagwise.heads.task import Task
-from bagwise.inference.effects import FixedEffects
+from bagwise.heads.base import FixedEffects, Task
 from bagwise.inference.ridge import RidgeProblem
 from dense_oracle import (
     rbf,

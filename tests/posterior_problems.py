@@ -6,15 +6,13 @@ import numpy as np
 from scipy import stats
 from scipy.special import expit
 
-from bagwise.embedding.model import general_model, point_model, whitening
-from bagwise.embedding.prior import FixedPrior
+from bagwise.embedding.posterior import general_model, point_model, whitening
 from bagwise.embedding.sums import BagStats
 from bagwise.features.maps import PriorGram
 from bagwise.inference.density import Model
 from bagwise.inference.marginal_mode import find_marginal_mode
-from bagwise.inference.posterior_mode import find_mode
 from bagwise.inference.priors import Priors, ScalePriors
-from bagwise.inference.shrinkage_objective import ShrinkageProblem
+from bagwise.inference.shrinkage import ShrinkageProblem, find_mode
 from bagwise.inference.transport import Transport
 from bagwise.likelihoods import Gaussian, Logistic, Probit
 
@@ -67,7 +65,7 @@ class Bagged:
     def problem(self, labels, sample_weight=None, model=None):
         """The problem as the library poses it; of these bags' own model, or of another."""
         weight = np.ones(len(labels)) if sample_weight is None else sample_weight
-        prior = FixedPrior(self.model() if model is None else model)
+        prior = self.model() if model is None else model
         stats = BagStats(self.mean, self.sizes, self.within_cov)
         return ShrinkageProblem(prior, stats, labels, self.effects, weight, LIKELIHOODS[self.kind])
 

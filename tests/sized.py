@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bagwise.embedding.model import general_model
+from bagwise.embedding.posterior import general_model
 from bagwise.embedding.sums import BagStats
 from bagwise.features.maps import PriorGram
 from bagwise.likelihoods import Gaussian, Probit

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import bagwise
 from bagwise import Bags, BagwiseError
-from bagwise.estimators.parameters import positive
+from bagwise.bags.validation import positive
 from bagwise.features.kernels import RBF, Additive, Linear, Matern, convolved
 from bagwise.predictions.gaussian import Prediction, VarianceParts
 from bagwise.predictions.mixture import MixturePrediction

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.preprocessing import StandardScaler
 
 import stream_files
-from bagwise._utils import progress
+from bagwise._utils import work
 from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.bags.tables import reader
 from bagwise.bags.tables.reader import read_bags
@@ -371,7 +371,7 @@ def test_a_file_that_changes_between_passes_is_noticed(tmp_path):
 def test_passes_show_their_progress_by_rows(tmp_path, monkeypatch):
     bars = []
 
-    class Watch(progress.Progress):
+    class Watch(work.Progress):
         def __init__(self, title, total, shown=True):
             super().__init__(title, total, False)
             bars.append([title, total, shown, 0])

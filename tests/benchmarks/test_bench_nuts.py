@@ -13,7 +13,7 @@ from bagwise.datasets import make_gamma
 from bagwise.estimators.regressors import BDRRegressor
 from bagwise.inference.priors import Priors, ScalePriors
 from bagwise.inference.settings import NUTS
-from bagwise.inference.shrinkage_objective import LEAST_NOISE, likelihood_at
+from bagwise.inference.shrinkage import LEAST_NOISE, likelihood_at
 from benchmarks import bench_numpyro as plain
 from benchmarks.bench_nuts import QUICK, Plain, Speed
 from benchmarks.bench_posterior import Fit, Watch, disagreement, fast_potential

@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bagwise as library
-from bagwise._utils.progress import Progress
-from bagwise._utils.terminal import printable
+from bagwise._utils.work import Progress, printable
 from cli_runs import bagwise, command_line, done, in_process, make_rows, refused, write
 
 FIT = ("--bag", "person", "--label", "age", "--features", "a,b")

@@ -8,13 +8,10 @@ from numpy.testing import assert_allclose
 
 import dense_oracle
 from bagwise.bags.bags import Bags
-from bagwise.embedding import gram as double_sum
 from bagwise.embedding import sums as embedding
-from bagwise.embedding.gram import bag_gram, bag_norms
-from bagwise.embedding.sums import blocks_of, summarise
+from bagwise.embedding.sums import bag_gram, bag_norms, blocks_of, summarise
 from bagwise.features.kernels import RBF, Additive, Linear, Matern
-from bagwise.features.maps import FourierFeatures, LandmarkFeatures
-from bagwise.features.scaling import Scaling
+from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
 
 UNIT = Scaling.of(np.zeros(2), np.ones(2))
 SHIFTED = Scaling.of(np.array([0.5, -1.0]), np.array([2.0, 0.7]))
@@ -205,7 +202,7 @@ KERNELS = [RBF(0.8), Matern(1.1), Linear(), Additive(base=RBF(0.8))]
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("n_points", [4, 7, 1024])
 def test_bag_gram_is_the_double_sum(kernel, n_points, monkeypatch):
-    monkeypatch.setattr(double_sum, "BLOCK_POINTS", n_points)
+    monkeypatch.setattr(embedding, "PAIR_POINTS", n_points)
     left, right = arrays(5), arrays(6, sizes=(3, 1, 8), dtype=np.float32)
     found = bag_gram(kernel, SHIFTED, Bags.from_list(left), Bags.from_list(right))
     assert_allclose(found, naive_gram(kernel, SHIFTED, left, right), rtol=1e-11, atol=1e-13)
@@ -214,7 +211,7 @@ def test_bag_gram_is_the_double_sum(kernel, n_points, monkeypatch):
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("n_points", [3, 1024])
 def test_weighted_bag_gram_is_the_weighted_double_sum(kernel, n_points, monkeypatch):
-    monkeypatch.setattr(double_sum, "BLOCK_POINTS", n_points)
+    monkeypatch.setattr(embedding, "PAIR_POINTS", n_points)
     bags, weights = arrays(5), random_weights()
     stacked = Bags.from_list(bags, weights=weights)
     expected = naive_gram(kernel, SHIFTED, bags, bags, weights, weights)
@@ -223,7 +220,7 @@ def test_weighted_bag_gram_is_the_weighted_double_sum(kernel, n_points, monkeypa
 
 @pytest.mark.parametrize("n_points", [3, 5, 1024])
 def test_bag_gram_with_itself_is_the_same_as_with_an_equal_copy(n_points, monkeypatch):
-    monkeypatch.setattr(double_sum, "BLOCK_POINTS", n_points)
+    monkeypatch.setattr(embedding, "PAIR_POINTS", n_points)
     bags, copy = Bags.from_list(arrays(5)), Bags.from_list(arrays(5))
     once, both = bag_gram(RBF(0.8), UNIT, bags, bags), bag_gram(RBF(0.8), UNIT, bags, copy)
     assert_allclose(once, both, rtol=1e-12)

@@ -8,22 +8,22 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import dense_oracle
 from bagwise import FourierEmbedding, KernelEmbedding
-from bagwise.embedding import model as embedding_model
-from bagwise.embedding.model import (
+from bagwise.embedding import posterior
+from bagwise.embedding.posterior import (
     general_model,
     kernel_model,
+    kernel_prior,
     point_model,
     whitening,
     with_floor,
 )
-from bagwise.embedding.prior import ConvolvedPrior, FixedPrior
+from bagwise.embedding.prior import ConvolvedPrior
 from bagwise.embedding.sums import BagStats
 from bagwise.estimators import regressors
 from bagwise.estimators.regressors import FrequentistShrinkageRegressor, ShrinkageRegressor
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.features.kernels import RBF, Matern
-from bagwise.features.maps import FourierFeatures, LandmarkFeatures
-from bagwise.features.scaling import Scaling
+from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
 from dense_oracle import embedding_posterior, rbf
 
 UNIT = Scaling.of(np.zeros(2), np.ones(2))
@@ -47,7 +47,7 @@ class Case:
         raw = random_covariance(rng, d)
         self.stats = BagStats(rng.uniform(size=(len(SIZES), d)), SIZES, raw)
         self.within_cov = raw + FLOOR * np.trace(raw) / d * np.eye(d)
-        make = FixedPrior.kernel if prior == "kernel" else ConvolvedPrior
+        make = kernel_prior if prior == "kernel" else ConvolvedPrior
         self.priors = make(features, self.stats, FLOOR)
         self.model = self.priors.at(None if prior == "kernel" else np.log(LENGTH))
         self.prior = prior
@@ -231,7 +231,7 @@ def test_isotropic_noise_shrinks_every_eigenvalue_as_the_paper_says():
     eigenvalues, vectors = np.linalg.eigh(rbf(u, u, BANDWIDTH))
     mean = np.random.default_rng(4).uniform(size=(9, 6))
     stats = BagStats(mean, np.full(9, size), tau2 * np.eye(6))
-    prior = FixedPrior.kernel(LandmarkFeatures(RBF(BANDWIDTH), UNIT, u), stats, 1e-14)
+    prior = kernel_prior(LandmarkFeatures(RBF(BANDWIDTH), UNIT, u), stats, 1e-14)
     shrunk = prior.at(None).posterior(stats, 1.0).at_landmarks()
     m0 = stats.mean.mean(axis=0)
     factors = eigenvalues / (eigenvalues + tau2 / size)
@@ -241,7 +241,7 @@ def test_isotropic_noise_shrinks_every_eigenvalue_as_the_paper_says():
 def test_function_landmarks_equal_to_the_landmarks_are_z_equal_u():
     case = Case()
     features = LandmarkFeatures(RBF(BANDWIDTH), UNIT, case.u, case.u.copy())
-    model = FixedPrior.kernel(features, case.stats, FLOOR).model
+    model = kernel_prior(features, case.stats, FLOOR)
     assert model.unseen is not None
     assert_allclose(model.unseen, 0.0, atol=1e-9)
     for power, atol in ((1, 1e-8), (0, 1e-6)):
@@ -267,7 +267,7 @@ def test_fourier_features_have_the_dense_posterior_with_identity_prior():
     rng = np.random.default_rng(5)
     features = FourierFeatures(UNIT, rng.normal(size=(3, 2)))
     stats = BagStats(rng.uniform(size=(len(SIZES), 6)), SIZES, random_covariance(rng, 6))
-    model, eta = FixedPrior.kernel(features, stats, FLOOR).model, 0.2
+    model, eta = kernel_prior(features, stats, FLOOR), 0.2
     cov = stats.within_cov + FLOOR * np.trace(stats.within_cov) / 6 * np.eye(6)
     gaps = stats.mean - stats.mean.mean(axis=0)
     R = eta * np.eye(6)
@@ -431,7 +431,7 @@ def test_directions_left_out_do_not_matter_to_a_point_estimate(monkeypatch):
     bags = [rng.normal(x, 0.4, (12, 2)) for x in y]
     embedding = KernelEmbedding(60, bandwidth=2.0)
     few = ShrinkageRegressor(embedding).fit(bags, y)
-    monkeypatch.setattr(embedding_model, "HIDDEN", 1e-9)
+    monkeypatch.setattr(posterior, "HIDDEN", 1e-9)
     all_ = ShrinkageRegressor(embedding).fit(bags, y)
     assert len(few.head_.w) < 0.7 * len(all_.head_.w)
     found, expected = few.predict_dist(bags), all_.predict_dist(bags)
@@ -474,8 +474,9 @@ def test_slope_of_the_convolved_prior_is_the_finite_difference(other_z):
 
 
 def test_kernel_prior_has_no_length_to_differentiate_by():
-    with pytest.raises(TypeError, match="no length scale"):
-        Case().priors.slope(0.0)
+    prior = Case().priors
+    assert prior.start_length is None and not hasattr(prior, "slope")
+    assert prior.at(None) is prior
 
 
 def test_convolved_prior_needs_the_gaussian_kernel_and_landmarks():

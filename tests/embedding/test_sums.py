@@ -11,8 +11,7 @@ from bagwise.bags.bags import Bags
 from bagwise.bags.stacked import Batch
 from bagwise.embedding.sums import BagSums, summarise, summarise_each
 from bagwise.features.kernels import RBF
-from bagwise.features.maps import LandmarkFeatures
-from bagwise.features.scaling import Scaling
+from bagwise.features.maps import LandmarkFeatures, Scaling
 
 UNIT = Scaling.of(np.zeros(2), np.ones(2))
 U = np.random.default_rng(2).normal(size=(6, 2))

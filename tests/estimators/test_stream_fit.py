@@ -31,9 +31,7 @@ from bagwise.estimators.regressors import (
 from bagwise.estimators.selection import tune
 from bagwise.exceptions import InvalidBagsError
 from bagwise.features.kernels import RBF
-from bagwise.features.landmarks import sample_points
-from bagwise.features.maps import FourierFeatures, LandmarkFeatures
-from bagwise.features.scaling import Scaling
+from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling, sample_points
 
 ROLES = {"bag": "bag", "features": ["x", "z"]}
 SCALING = Scaling.of(np.array([0.5, 1.0]), np.array([2.0, 0.7]))

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import bagwise
 from bagwise import Bags
-from bagwise.features.scaling import FENCE, Scaling, ordinary_range
+from bagwise.features.maps import FENCE, Scaling, ordinary_range
 
 FILLS = [9.97e36, 1e6, -999999.0]
 

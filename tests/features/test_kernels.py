@@ -18,15 +18,18 @@ from bagwise.features.kernels import (
     Matern,
     as_kernel,
     convolved,
-    log_convolved_constant,
 )
-from bagwise.features.maps import FourierFeatures, LandmarkFeatures
-from bagwise.features.scaling import Scaling
+from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
 
 SMOOTHNESS = (0.5, 1.5, 2.5)
 STATIONARY = [RBF(0.8), *(Matern(0.8, smoothness=s) for s in SMOOTHNESS)]
 EVERY = [*STATIONARY, Linear(), Energy()]
 EVERY += [Additive(base=kernel) for kernel in EVERY]
+
+
+def log_convolved_constant(bandwidth: float, length: float, n_features: int) -> float:
+    """Return log r(0, 0) of the convolved prior: ½p log(2π) − ½p log(2/σ_k² + 1/ℓ²)."""
+    return 0.5 * n_features * float(np.log(2 * np.pi) - np.log(2 / bandwidth**2 + 1 / length**2))
 
 
 def points(seed, n, p=3):

@@ -59,7 +59,7 @@ def run_one(kind, number):
 
 def serve(pipe):
     """Run the cases that come through a pipe, until it is closed."""
-    from bagwise._utils.threads import one_thread
+    from bagwise._utils.work import one_thread
 
     with one_thread("blas"):
         while True:

@@ -16,8 +16,8 @@ from bagwise.estimators.regressors import (
     ShrinkageRegressor,
 )
 from bagwise.features.kernels import RBF
+from bagwise.heads.base import Task
 from bagwise.heads.linear import LinearHead
-from bagwise.heads.task import Task
 from bagwise.inference.ridge import RidgeProblem
 from dense_oracle import (
     weighted_ridge,

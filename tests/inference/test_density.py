@@ -106,7 +106,7 @@ def test_sample_weight_of_two_counts_a_bag_twice():
         bagged.mean[twice], bagged.sizes[twice], bagged.within_cov, bagged.gram,
         bagged.effects[twice], "gaussian",
     )  # fmt: skip
-    doubled = again.problem(labels[twice], model=problem.prior.model)  # around the same mean
+    doubled = again.problem(labels[twice], model=problem.prior)  # around the same mean
     weighted = bagged.problem(labels, np.r_[2.0, np.ones(len(labels) - 1)])
     resolved, _, transport = approximation(problem, UNIT)
     z = np.random.default_rng(1).normal(size=(3, transport.size))

@@ -13,10 +13,9 @@ import dense_oracle
 from bagwise.estimators.regressors import (
     BayesianLinearRegressor,
 )
+from bagwise.heads.base import FixedEffects, Task
 from bagwise.heads.linear import LinearHead
-from bagwise.heads.task import Task
-from bagwise.inference.effects import FixedEffects
-from bagwise.inference.evidence import evidence_at, maximise_evidence
+from bagwise.inference.ridge import evidence_at, maximise_evidence
 from dense_oracle import (
     gaussian_conditioning,
 )

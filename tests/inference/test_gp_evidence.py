@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
-from bagwise.embedding.model import kernel_model
+from bagwise.embedding.posterior import kernel_model
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.gp import GPHead
 from bagwise.inference.gp_evidence import (

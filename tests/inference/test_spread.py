@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bagwise.inference.spread import Spread
+from bagwise.inference.residuals import Spread
 
 RNG = np.random.default_rng(0)
 MEAN, LOG_SIZE = RNG.normal(size=800), RNG.normal(size=800)

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from bagwise.inference.tails import Tails
+from bagwise.inference.residuals import Tails
 
 
 def squares(seed, n, dof=None):

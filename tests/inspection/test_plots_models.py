@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 
 import classifier_models
 from bagwise import Bags, RBFNetworkRegressor, ShrinkageRegressor
-from bagwise.embedding.gram import bag_gram
+from bagwise.embedding.sums import bag_gram
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
 from bagwise.inference.draws import Trajectories
 from bagwise.inspection.plots import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bagwise._utils.progress import Progress
+from bagwise._utils.work import Progress
 from bagwise.cli.options import names
 from bagwise.cli.shell import say
 from bagwise.exceptions import BagwiseError

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bagwise._utils.terminal import printable
+from bagwise._utils.work import printable
 from bagwise.cli import options
 from bagwise.cli.data import written_as
 from bagwise.cli.shell import answer, answer_json, command

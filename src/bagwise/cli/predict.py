@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from bagwise._utils.levels import LEVEL
-from bagwise._utils.terminal import printable
+from bagwise._utils.work import printable
 from bagwise.cli import options
 from bagwise.cli.data import open_model, read_like, written_as
 from bagwise.cli.options import names

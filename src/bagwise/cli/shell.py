@@ -23,8 +23,7 @@ import numpy as np
 import typer
 
 from bagwise._utils.atomic import remove_parts
-from bagwise._utils.progress import progress_shown
-from bagwise._utils.terminal import UNSHOWN, printable
+from bagwise._utils.work import UNSHOWN, printable, progress_shown
 from bagwise.exceptions import BagwiseError
 
 FAILED = 1  # what was asked for cannot be done: the sentence says why

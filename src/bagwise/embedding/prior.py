@@ -1,22 +1,21 @@
-"""Priors of the embedding: r = k or learnt, which is one model, or convolved, one for each ℓ."""
+"""Priors of the embedding other than r = k: learnt, which is one model, or one for each ℓ."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float64
 
-from bagwise.embedding.model import (
+from bagwise.embedding.posterior import (
     NULL,
     EmbeddingModel,
     general_model,
-    kernel_model,
+    kernel_prior,
+    size_groups,
     whitening,
     with_floor,
 )
-from bagwise.embedding.posterior import size_groups
 from bagwise.embedding.sums import BagStats
 from bagwise.features.maps import Features, LandmarkFeatures, PriorGram
 
@@ -26,23 +25,6 @@ PSEUDO_BAGS = 20.0
 # Steps of expectation maximisation, at most, and the relative change after which it ends.
 EM_STEPS = 100
 EM_TOLERANCE = 1e-4
-
-
-class Prior(Protocol):
-    """Models of the embedding as a function of log ℓ; a prior without ℓ has one."""
-
-    @property
-    def start_length(self) -> float | None:
-        """Where to start ℓ, or None if there is none."""
-        ...
-
-    def at(self, log_length: float | None) -> EmbeddingModel:
-        """Return the model at log ℓ."""
-        ...
-
-    def slope(self, log_length: float) -> PriorSlope:
-        """Return the derivative of r in log ℓ, in the coordinates of the model there."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,36 +47,9 @@ class PriorSlope:
         return cls(left @ slope.uu @ left.T, left @ slope.uz @ right, right.T @ slope.zz @ right)
 
 
-@dataclass(frozen=True, eq=False)
-class FixedPrior:
-    """A prior with nothing left to learn but η."""
-
-    model: EmbeddingModel
-    start_length: None = None
-
-    @classmethod
-    def kernel(cls, features: Features, stats: BagStats, floor: float) -> FixedPrior:
-        """Return r = k, for the covariance within bags with this floor."""
-        assert stats.within_cov is not None
-        prior_mean = stats.mean.mean(axis=0)
-        within_cov, prior = with_floor(stats.within_cov, floor), features.kernel_prior()
-        if features.same_landmarks:
-            return cls(kernel_model(prior_mean, within_cov, prior.uu, float(stats.sizes.max())))
-        weight_map = whitening(features.weight_gram())
-        return cls(general_model(prior_mean, within_cov, prior, weight_map, same_landmarks=False))
-
-    @classmethod
-    def learnt(cls, features: Features, stats: BagStats, floor: float) -> FixedPrior:
-        """Return the covariance of embeddings between bags, as the bags themselves show it."""
-        return cls(learnt_model(cls.kernel(features, stats, floor).model, stats))
-
-    def at(self, log_length: float | None) -> EmbeddingModel:
-        """Return the model."""
-        return self.model
-
-    def slope(self, log_length: float) -> PriorSlope:
-        """Raise: there is no length to differentiate by."""
-        raise TypeError("a fixed prior has no length scale")
+def learnt_prior(features: Features, stats: BagStats, floor: float) -> EmbeddingModel:
+    """Return the model of the covariance of embeddings between bags that the bags show."""
+    return learnt_model(kernel_prior(features, stats, floor), stats)
 
 
 def learnt_model(
@@ -121,6 +76,7 @@ def learnt_model(
     Examples
     --------
     >>> stats = BagStats(np.array([[-2.0, 0.0], [2.0, 0.0]] * 50), np.full(100, 1e6), np.eye(2))
+    >>> from bagwise.embedding.posterior import kernel_model
     >>> model = kernel_model(np.zeros(2), np.eye(2), np.eye(2), 1e6)
     >>> learnt_model(model, stats, 1e-9).spectrum.round(3)
     array([0., 4.])
@@ -194,3 +150,7 @@ class ConvolvedPrior:
         model = self.at(log_length)
         assert self._last is not None
         return PriorSlope.of(model, self._last[2])
+
+
+# Models of the embedding as a function of log ℓ; a prior without ℓ has one, which is the model.
+Prior = EmbeddingModel | ConvolvedPrior

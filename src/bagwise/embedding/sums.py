@@ -1,4 +1,4 @@
-"""Bag statistics: what is left of the points once their features are summed by bag.
+"""Sums over the points of bags: of their features, and of a kernel over all pairs of points.
 
 :class:`BagSums` is the one place where features are summed: for bags in memory, which are a stream
 of one batch, for files read in passes, and for points that come later.
@@ -16,11 +16,11 @@ import numpy as np
 from jaxtyping import Float, Float64, Int64
 from scipy.sparse import csr_array
 
-from bagwise._utils.progress import Progress, wanted
-from bagwise._utils.threads import one_thread
+from bagwise._utils.work import Progress, one_thread, wanted
 from bagwise.bags.bags import Bags, BagStream
 from bagwise.bags.stacked import Batch
-from bagwise.features.maps import Features
+from bagwise.features.kernels import Kernel, Linear
+from bagwise.features.maps import Features, Scaling
 
 # Features (or points, if these are longer) that a thread works on at once: they stay in its cache.
 BLOCK_BYTES = 1 << 20
@@ -36,6 +36,9 @@ TOGETHER_BYTES = 1 << 28
 # depend on the machine; and parts of so many blocks that wait for each other.
 PART_BLOCKS = 8
 PARTS = 4
+
+# Points on each side of the pairs worked on at once: 8 MB of kernel values.
+PAIR_POINTS = 1024
 
 # Features of a bag's points that differ by less, as a share of the largest, are equal.
 ROUNDING = 1e-14
@@ -72,7 +75,7 @@ def summarise(bags: Bags, features: Features, *, covariance: bool = True) -> Bag
     Examples
     --------
     >>> from bagwise.features.maps import FourierFeatures
-    >>> from bagwise.features.scaling import Scaling
+    >>> from bagwise.features.maps import Scaling
     >>> bags = Bags.from_list([[[0.0]], [[0.0], [np.pi]]])
     >>> features = FourierFeatures(Scaling.of(np.zeros(1), np.ones(1)), np.array([[1.0]]))
     >>> summarise(bags, features).mean.round(6)
@@ -129,7 +132,7 @@ class BagSums:
     Examples
     --------
     >>> from bagwise.features.maps import FourierFeatures
-    >>> from bagwise.features.scaling import Scaling
+    >>> from bagwise.features.maps import Scaling
     >>> bags = Bags.from_list([[[0.0]], [[0.0], [np.pi]]])
     >>> features = FourierFeatures(Scaling.of(np.zeros(1)), np.array([[1.0]]))
     >>> first, second = (BagSums(features, bags.effective_sizes) for _ in range(2))
@@ -261,6 +264,54 @@ def blocks_of(offsets: Int64[np.ndarray, " n_offsets"], n_rows: int) -> Iterator
         last = int(np.searchsorted(offsets, stop, side="left"))
         cuts = np.clip(offsets[first : last + 1], start, stop) - start
         yield Block(slice(start, stop), np.arange(first, last), cuts)
+
+
+def bag_gram(
+    kernel: Kernel, scaling: Scaling, left: Bags, right: Bags
+) -> Float64[np.ndarray, "n m"]:
+    """Return K_ij = Σ_a Σ_b w_ia w_jb k(x_ia, x_jb), weights of each bag adding up to 1.
+
+    ⟨μ̂_i, μ̂_j⟩ in the RKHS of k, in bounded memory; time grows with the product of the numbers of
+    points. If both sides are the same bags, half of it is computed. For the linear kernel the
+    sums are inner products of means, and cost next to nothing.
+
+    Examples
+    --------
+    >>> bags = Bags.from_list([[[1.0], [3.0]], [[5.0]]])
+    >>> bag_gram(Linear(), Scaling.of(np.zeros(1), np.ones(1)), bags, bags)
+    array([[ 4., 10.], [10., 25.]])
+    """
+    if isinstance(kernel, Linear):
+        return _means(left, scaling) @ _means(right, scaling).T
+    same = left is right
+    gram = np.zeros((left.n_bags, right.n_bags))
+    left_shares, right_shares = left.shares, right.shares
+    with Progress("pairs of points", left.n_points, wanted() and left.n_bags > 1) as bar:
+        for a in blocks_of(left.offsets, PAIR_POINTS):
+            x = scaling(left.points[a.rows])
+            for b in blocks_of(right.offsets, PAIR_POINTS):
+                if same and b.rows.start < a.rows.start:
+                    continue
+                half = a.pool(kernel(x, scaling(right.points[b.rows])), left_shares[a.rows])
+                part = b.pool(half.T, right_shares[b.rows])
+                gram[np.ix_(a.bags, b.bags)] += part.T
+                if same and b.rows.start > a.rows.start:
+                    gram[np.ix_(b.bags, a.bags)] += part
+            bar.advance(len(x))
+    return gram
+
+
+def bag_norms(kernel: Kernel, scaling: Scaling, bags: Bags) -> Float64[np.ndarray, " n"]:
+    """Return K_ii = ‖μ̂_i‖² for each bag."""
+    single = (bags[i : i + 1] for i in range(bags.n_bags))
+    return np.array([bag_gram(kernel, scaling, bag, bag)[0, 0] for bag in single])
+
+
+def _means(bags: Bags, scaling: Scaling) -> Float64[np.ndarray, "n p"]:
+    means, shares = np.zeros((bags.n_bags, bags.n_features)), bags.shares
+    for block in blocks_of(bags.offsets, PAIR_POINTS):
+        means[block.bags] += block.pool(scaling(bags.points[block.rows]), shares[block.rows])
+    return means
 
 
 _Piece = tuple[Block, Float64[np.ndarray, " k"], Float64[np.ndarray, "k d"]]

@@ -1,10 +1,10 @@
-"""What all estimators on bags share: checks, features, and predictions in the label's units."""
+"""What estimators on bags share: checks, features, predictions in the units of the label."""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -13,21 +13,28 @@ from jaxtyping import Float64
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._utils.progress import Progress, wanted
-from bagwise._utils.threads import one_thread
+from bagwise._utils.notebook import panel, table
+from bagwise._utils.notebook import show as brief
+from bagwise._utils.work import Progress, one_thread, wanted
 from bagwise.bags.bags import Bags, as_bags
 from bagwise.bags.grouping import show
 from bagwise.bags.per_bag import check_labels, numbers_per_bag
+from bagwise.bags.validation import choice, number_or, positive
+from bagwise.embedding.posterior import kernel_prior
+from bagwise.embedding.prior import ConvolvedPrior, Prior, learnt_prior
 from bagwise.embedding.sums import BagStats, summarise, summarise_each
-from bagwise.estimators.columns import TakesBags
-from bagwise.estimators.embeddings import BagEmbedding, as_embedding, need_covariance
+from bagwise.estimators.embeddings import (
+    COVARIANCE_FLOOR,
+    BagEmbedding,
+    TakesBags,
+    as_embedding,
+    need_covariance,
+)
 from bagwise.estimators.explanation import Directions, Explanation, Witness, one_bag
-from bagwise.estimators.learnt import ShowsLearnt
 from bagwise.exceptions import BagwiseError, BagwiseWarning
 from bagwise.features.maps import Features, LandmarkFeatures
-from bagwise.heads.base import Head
-from bagwise.heads.classes import AnyHead
-from bagwise.heads.task import Task
+from bagwise.heads.base import AnyHead, Head, Task, for_each_class, heads_of, of_each_class
+from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.likelihoods.base import Likelihood
 from bagwise.likelihoods.gaussian import Gaussian
 from bagwise.predictions.gaussian import Prediction
@@ -39,6 +46,16 @@ FAR = 20.0
 
 WITHOUT_COVARIANCE = "Use BayesianLinearRegressor or BayesianLogisticClassifier, which do not ask."
 
+# Arrays of up to so many numbers are shown; of larger ones, the shape.
+SHOWN = 4
+
+# Prior covariances of the embedding, by name.
+PRIORS: dict[str, Callable[[Features, BagStats, float], Prior]] = {
+    "kernel": kernel_prior,
+    "convolved": ConvolvedPrior,
+    "learnt": learnt_prior,
+}
+
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
@@ -46,6 +63,24 @@ class Pooled:
 
     features: Features
     stats: BagStats
+
+
+class ShowsLearnt:
+    """Adds to the HTML of a scikit-learn estimator the values that ``fit`` has learnt."""
+
+    def _repr_html_inner(self) -> str:
+        return super()._repr_html_inner() + self._learnt_html()  # type: ignore[misc]
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)  # type: ignore[misc]
+        if "text/html" in bundle:
+            bundle["text/html"] += self._learnt_html()
+        return bundle
+
+    def _learnt_html(self) -> str:
+        found = learnt(self)
+        columns = {"attribute": list(found), "value": list(found.values())}
+        return panel("Learnt", table(columns)) if found else ""
 
 
 class BagEstimator(ShowsLearnt, TakesBags):
@@ -257,3 +292,89 @@ class BagRegressor(RegressorMixin, BagEstimator):
                 stacklevel=2,
             )
         return prediction
+
+
+class ShrinkageModel(BagEstimator):
+    """Fits the point estimate of the weights, and shows it in the label's units."""
+
+    needs_covariance: ClassVar[bool] = True
+    takes_function_landmarks: ClassVar[bool] = True
+
+    prior: str
+    head_: Any
+
+    def _fit_head(self, pooled: Pooled, task: Task) -> AnyHead:
+        weight_var = number_or("weight_var", getattr(self, "weight_var", "evidence"), "evidence")
+        floor = getattr(self, "covariance_floor", COVARIANCE_FLOOR)
+        floor = positive("covariance_floor", floor)
+        make = PRIORS[choice("prior", self.prior, tuple(PRIORS))]
+        made: Prior = make(pooled.features, pooled.stats, floor)
+        return for_each_class(
+            task,
+            lambda each: ShrinkageHead.fit(made, pooled.stats, each, weight_var, self.likelihood),
+        )
+
+    @property
+    def weights_(self) -> Float64[np.ndarray, "*k s"]:
+        """Weights α of the function f, in units of the label; of many classes a row for each."""
+        unit = self.label_scale_
+        return of_each_class(self.head_, lambda head: head.model.weight_map @ head.w * unit)
+
+    @property
+    def intercept_(self) -> Any:
+        """Label of the average bag, at covariates zero; of many classes (k,)."""
+        constant = of_each_class(self.head_, lambda head: self.effects_.unmix(head.gamma)[0])
+        return self.label_center_ + self.label_scale_ * constant
+
+    @property
+    def covariate_weights_(self) -> Float64[np.ndarray, "*k c"]:
+        """Change of the label per unit of each covariate; of many classes a row for each."""
+        slopes = of_each_class(self.head_, lambda head: self.effects_.unmix(head.gamma)[1])
+        return self.label_scale_ * slopes
+
+    @property
+    def noise_var_(self) -> float:
+        """Noise variance σ², in squared units of the label; of classes that of the link."""
+        return heads_of(self.head_)[0].noise_var * self.label_scale_**2
+
+    @property
+    def prior_scale_(self) -> Any:
+        """Prior scale η; of many classes (k,)."""
+        return of_each_class(self.head_, lambda head: head.prior_scale)
+
+    @property
+    def weight_var_(self) -> Any:
+        """Weight variance ρ² that was used, for standardised labels; of many classes (k,)."""
+        return of_each_class(self.head_, lambda head: head.mode.weight_var)
+
+    @property
+    def length_scale_(self) -> Any:
+        """Length ℓ of the convolved prior, in standardised features; None for other priors."""
+        return of_each_class(self.head_, lambda head: head.length)
+
+
+def learnt(estimator: Any) -> dict[str, str]:
+    """Return the public attributes that end in an underscore and are numbers, text or arrays.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> learnt(LinearRegression().fit([[0.0], [1.0]], [1.0, 3.0]))["coef_"]
+    '2'
+    """
+    if not any(_public(name) for name in vars(estimator)):
+        return {}  # not fitted
+    found = {}
+    for name in filter(_public, dir(estimator)):
+        value = getattr(estimator, name, None)
+        if isinstance(value, np.ndarray):
+            large = value.size > SHOWN
+            shape = " × ".join(map(str, value.shape))
+            found[name] = f"array, {shape}" if large else ", ".join(map(brief, value.flat))
+        elif isinstance(value, str | int | float | np.generic):
+            found[name] = brief(value)
+    return found
+
+
+def _public(name: str) -> bool:
+    return name.endswith("_") and not name.startswith("_")

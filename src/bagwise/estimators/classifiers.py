@@ -22,17 +22,14 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise.bags.bags import Bags, as_bags
 from bagwise.bags.grouping import show
 from bagwise.bags.per_bag import array_per_bag, numbers_per_bag
-from bagwise.embedding.model import point_model
-from bagwise.embedding.prior import FixedPrior
+from bagwise.embedding.posterior import point_model
 from bagwise.embedding.sums import BagStats
-from bagwise.estimators.base import BagEstimator, Pooled
+from bagwise.estimators.base import BagEstimator, Pooled, ShrinkageModel
 from bagwise.estimators.embeddings import COVARIANCE_FLOOR, BagEmbedding, KernelEmbedding
 from bagwise.estimators.explanation import Explanation, one_bag
 from bagwise.estimators.posterior_model import PosteriorModel
-from bagwise.estimators.shrinkage_model import ShrinkageModel
-from bagwise.heads.classes import AnyHead, for_each_class, heads_of
+from bagwise.heads.base import AnyHead, Task, for_each_class, heads_of
 from bagwise.heads.shrinkage import ShrinkageHead
-from bagwise.heads.task import Task
 from bagwise.inference.priors import Priors
 from bagwise.inference.settings import NUTS
 from bagwise.likelihoods.base import ClassLikelihood
@@ -151,7 +148,7 @@ class BayesianLogisticClassifier(PosteriorModel, BagClassifier):
         self.random_state = random_state
 
     def _fit_head(self, pooled: Pooled, task: Task) -> AnyHead:
-        prior = FixedPrior(point_model(pooled.stats.mean))
+        prior = point_model(pooled.stats.mean)
         return for_each_class(
             task,
             lambda each: ShrinkageHead.fit(prior, pooled.stats, each, None, self.likelihood),

@@ -9,7 +9,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from bagwise._utils.progress import Progress
+from bagwise._utils.work import Progress
 from bagwise.bags.bags import Bags, as_bags
 from bagwise.estimators.folds import (
     Split,

@@ -13,25 +13,26 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float64
-from sklearn.base import TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags.bags import Bags, as_bags
-from bagwise.embedding.prior import FixedPrior
+from bagwise.bags.validation import check_columns, choice, flag, generator, number_or, whole, wrong
+from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.sums import BagStats, summarise
-from bagwise.estimators.columns import TakesBags
-from bagwise.estimators.parameters import choice, flag, generator, number_or, whole, wrong
 from bagwise.exceptions import InvalidBagsError
 from bagwise.features.kernels import Kernel, as_kernel
-from bagwise.features.landmarks import (
+from bagwise.features.maps import (
     DEFAULT_LANDMARKS,
+    Features,
+    FourierFeatures,
+    LandmarkFeatures,
+    Scaling,
     choose_landmarks,
     given_landmarks,
     median_bandwidth,
     sample_points,
 )
-from bagwise.features.maps import Features, FourierFeatures, LandmarkFeatures
-from bagwise.features.scaling import Scaling
 
 # Multiples of the median heuristic that bandwidth="auto" chooses from.
 AUTO_SCALES = (0.5, 1.0, 2.0, 4.0)
@@ -39,13 +40,44 @@ AUTO_SCALES = (0.5, 1.0, 2.0, 4.0)
 # Kernels that kernel="auto" chooses from; the first is taken where there is nothing to choose by.
 AUTO_KERNELS = ("rbf", "energy", "additive-rbf", "additive-energy")
 
-# Relative floor of the within-bag covariance; see bagwise.embedding.model.with_floor.
+# Relative floor of the within-bag covariance; see bagwise.embedding.posterior.with_floor.
 COVARIANCE_FLOOR = 0.01
 
 # What an embedding makes of a bag.
 OUTPUTS = ("mean", "shrunk", "shrunk+sd")
 
 Points = Float64[np.ndarray, "m p"]
+
+
+class TakesBags(BaseEstimator):
+    """An estimator or transformer whose samples are bags."""
+
+    n_features_in_: int
+
+    def _keep_columns(self, bags: Bags) -> None:
+        self.n_features_in_ = bags.n_features
+        self._feature_names = bags.feature_names
+        self._covariates = (bags.covariate_names, bags.n_covariates)
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if bags.feature_names is not None:
+            self.feature_names_in_ = np.array(bags.feature_names, dtype=object)
+
+    def _check_bags(self, X: Any) -> Bags:
+        bags = as_bags(X)
+        check_columns("feature", self._feature_names, self.n_features_in_, bags)
+        check_columns("covariate", *self._covariates, bags)
+        return bags
+
+    def __sklearn_tags__(self) -> Any:
+        return tags_of_bags(super().__sklearn_tags__())
+
+
+def tags_of_bags(tags: Any) -> Any:
+    """Say of X that it is bags, and no table with a row per sample, so that nobody takes it so."""
+    tags.input_tags.two_d_array = False
+    tags.input_tags.three_d_array = True
+    tags.input_tags.dict = True
+    return tags
 
 
 class BagEmbedding(TransformerMixin, TakesBags):
@@ -139,7 +171,7 @@ class BagEmbedding(TransformerMixin, TakesBags):
         if output != "mean":
             stats = summarise(bags, features)
             need_covariance(stats, 'Use output="mean".')
-            self.model_ = FixedPrior.kernel(features, stats, COVARIANCE_FLOOR).model
+            self.model_ = kernel_prior(features, stats, COVARIANCE_FLOOR)
             self.prior_scale_ = self.model_.posterior(stats).most_likely_scale()
         self.features_, self._output = features, output
         self._keep_columns(bags)

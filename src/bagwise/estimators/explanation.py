@@ -5,7 +5,8 @@ For a bag of one size the mean of a prediction is an average over the bag's poin
     mean = baseline + Σ covariates + Σ_j share_j ψ(x_j),      ψ(x) = v·(φ(x) − m0)
 
 where ψ is the witness function of the bag. The sum is also one over the features, with
-contributions v_l (μ̂_l − m0_l), and over the columns of the input (:mod:`.column_split`).
+contributions v_l (μ̂_l − m0_l), and over the columns of the input
+(:mod:`bagwise.features.integrated_gradients`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from jaxtyping import Float, Float64
 from bagwise.bags.bags import Bags, as_bags, n_axes
 from bagwise.bags.grouping import show
 from bagwise.exceptions import BagwiseError, InvalidBagsError
-from bagwise.features.column_split import split_by_column
+from bagwise.features.integrated_gradients import split_by_column
 from bagwise.features.maps import Features, FourierFeatures, LandmarkFeatures
 
 # Kernel values worked on at once: 16 MB.

@@ -11,11 +11,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from bagwise._utils.progress import Progress, wanted
-from bagwise._utils.threads import one_thread
+from bagwise._utils.work import Progress, one_thread, wanted
 from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.bags.per_bag import check_labels
-from bagwise.embedding.prior import FixedPrior
+from bagwise.bags.validation import choice, wrong
+from bagwise.embedding.posterior import kernel_prior
+from bagwise.embedding.prior import learnt_prior
 from bagwise.embedding.sums import summarise_each
 from bagwise.estimators.base import WITHOUT_COVARIANCE, BagEstimator, BagRegressor, Pooled
 from bagwise.estimators.classifiers import BagClassifier
@@ -26,12 +27,10 @@ from bagwise.estimators.embeddings import (
     need_covariance,
 )
 from bagwise.estimators.label_kinds import COUNTS, LabelKind, check_positive, check_support
-from bagwise.estimators.parameters import choice, wrong
 from bagwise.exceptions import BagwiseError
 from bagwise.features.maps import Features
 from bagwise.heads import gp_fit
-from bagwise.heads.classes import AnyHead, heads_of
-from bagwise.heads.task import Task
+from bagwise.heads.base import AnyHead, Task, heads_of
 from bagwise.inference.gp_evidence import GPProblem
 from bagwise.inference.second_level import Scales
 from bagwise.likelihoods import Gaussian, Probit
@@ -234,8 +233,8 @@ class DistributionGP(BagEstimator):
         return problem, *(replace(problem, labels=each.labels[counted]) for each in others)
 
     def _problem(self, pooled: Pooled, task: Task) -> GPProblem:
-        make = FixedPrior.learnt if self.prior == "learnt" else FixedPrior.kernel
-        model = make(pooled.features, pooled.stats, COVARIANCE_FLOOR).model
+        make = learnt_prior if self.prior == "learnt" else kernel_prior
+        model = make(pooled.features, pooled.stats, COVARIANCE_FLOOR)
         posterior, tau = model.posterior(pooled.stats), self._sampling()
         free = list(Scales.names())
         start = Scales(

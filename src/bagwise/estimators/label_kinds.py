@@ -10,8 +10,7 @@ import numpy as np
 
 from bagwise.bags.bags import Bags
 from bagwise.bags.grouping import show
-from bagwise.bags.validation import Names
-from bagwise.estimators.parameters import wrong
+from bagwise.bags.validation import Names, wrong
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 from bagwise.likelihoods import Binomial, NegativeBinomial, Poisson
 from bagwise.likelihoods.counts import CountLikelihood

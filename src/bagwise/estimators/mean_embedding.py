@@ -11,21 +11,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.bags.grouping import show
-from bagwise.embedding.gram import bag_gram, bag_norms
-from bagwise.embedding.model import ROUNDING, EmbeddingModel, point_model, whitening
-from bagwise.embedding.posterior import EmbeddingPosterior
-from bagwise.embedding.sums import BagStats
+from bagwise.bags.validation import choice, flag, number_or, positive
+from bagwise.embedding.posterior import (
+    ROUNDING,
+    EmbeddingModel,
+    EmbeddingPosterior,
+    point_model,
+    whitening,
+)
+from bagwise.embedding.sums import BagStats, bag_gram, bag_norms
 from bagwise.estimators.base import BagRegressor, Pooled
 from bagwise.estimators.embeddings import BagEmbedding, KernelEmbedding
 from bagwise.estimators.explanation import Directions, Witness
-from bagwise.estimators.parameters import choice, flag, number_or, positive
 from bagwise.exceptions import BagwiseError
 from bagwise.features.maps import LandmarkFeatures
-from bagwise.heads.base import MIN_NOISE, Head, Response
-from bagwise.heads.task import Task
+from bagwise.heads.base import MIN_NOISE, Head, Response, Task
 from bagwise.inference.ridge import RidgeProblem
 from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.latent import Latent
+
+Vector = Float64[np.ndarray, " n"]
 
 # Points on the way from the average bag to another at which the Gaussian level's gradient is taken.
 # It varies as a Gaussian of width s does, and bags lie a few s apart.
@@ -46,9 +51,9 @@ class SecondLevel:
     """
 
     var: float | None
-    norms: Float64[np.ndarray, " n"]
-    average: Float64[np.ndarray, " n"]
-    dual: Float64[np.ndarray, " n"]
+    norms: Vector
+    average: Vector
+    dual: Vector
     gamma: Float64[np.ndarray, " r"]
     penalty: float
     noise: float
@@ -86,9 +91,7 @@ class SecondLevel:
         """Return Σ_i dual_i K(·, μ̂_i) at embeddings with these products and norms, (m,)."""
         return _gram(products, norms, self.norms, self.var) @ self.dual
 
-    def pull(
-        self, products: Float64[np.ndarray, " n"], norm: float
-    ) -> tuple[Float64[np.ndarray, " n"], float]:
+    def pull(self, products: Vector, norm: float) -> tuple[Vector, float]:
         """Return c and b of the gradient v = Σ_i c_i μ̂_i + b μ̂, averaged from m0 to a bag's μ̂.
 
         Of the Gaussian level the gradient at μ is Σ_i a_i K(μ, μ̂_i) (μ̂_i − μ)/s². With
@@ -313,7 +316,7 @@ class MeanEmbeddingRidge(BagRegressor):
 
 def _gram(
     products: Float64[np.ndarray, "n m"],
-    left: Float64[np.ndarray, " n"] | None,
+    left: Vector | None,
     right: Float64[np.ndarray, " m"],
     var: float | None,
 ) -> Float64[np.ndarray, "n m"]:
@@ -325,7 +328,7 @@ def _gram(
 
 def _squared_distances(
     gram: Float64[np.ndarray, "n m"],
-    left: Float64[np.ndarray, " n"],
+    left: Vector,
     right: Float64[np.ndarray, " m"],
 ) -> Float64[np.ndarray, "n m"]:
     return np.maximum(left[:, None] + right - 2.0 * gram, 0.0)

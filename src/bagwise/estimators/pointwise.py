@@ -18,8 +18,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from bagwise.bags.bags import Bags, as_bags
 from bagwise.bags.validation import check_columns
-from bagwise.estimators.columns import tags_of_bags
-from bagwise.estimators.embeddings import BagEmbedding
+from bagwise.estimators.embeddings import BagEmbedding, tags_of_bags
 from bagwise.exceptions import BagwiseError
 
 

@@ -8,12 +8,11 @@ import numpy as np
 from jaxtyping import Float64
 
 from bagwise.bags.bags import Bags
+from bagwise.bags.validation import generator, wrong
 from bagwise.estimators.base import BagEstimator, Pooled
-from bagwise.estimators.parameters import generator, wrong
-from bagwise.heads.classes import AnyHead, for_each_class, heads_of, of_each_class
+from bagwise.heads.base import AnyHead, Task, for_each_class, heads_of, of_each_class
 from bagwise.heads.posterior import PosteriorHead
 from bagwise.heads.shrinkage import ShrinkageHead
-from bagwise.heads.task import Task
 from bagwise.inference.diagnostics import Diagnostics, diagnose, warn_if_bad
 from bagwise.inference.draws import Trajectories
 from bagwise.inference.priors import Priors
@@ -110,7 +109,7 @@ class PosteriorModel(BagEstimator):
 
     def to_arviz(self) -> Any:
         """Return the draws as ArviZ's DataTree (needs ``pip install bagwise[arviz]``)."""
-        from bagwise.inference.arviz_export import to_arviz
+        from bagwise.inference.draws import to_arviz
 
         return to_arviz(self.draws_, self.trajectories_)
 

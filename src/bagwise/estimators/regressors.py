@@ -12,16 +12,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from bagwise.embedding.model import point_model
-from bagwise.embedding.prior import FixedPrior
-from bagwise.estimators.base import BagRegressor, Pooled
+from bagwise.bags.validation import number_or
+from bagwise.embedding.posterior import kernel_prior, point_model
+from bagwise.estimators.base import BagRegressor, Pooled, ShrinkageModel
 from bagwise.estimators.embeddings import COVARIANCE_FLOOR, BagEmbedding, KernelEmbedding
-from bagwise.estimators.parameters import number_or
 from bagwise.estimators.posterior_model import PosteriorModel
-from bagwise.estimators.shrinkage_model import ShrinkageModel
-from bagwise.heads.base import Head
+from bagwise.heads.base import Head, Task
 from bagwise.heads.linear import LinearHead
-from bagwise.heads.task import Task
 from bagwise.inference.priors import Priors
 from bagwise.inference.settings import NUTS
 
@@ -164,9 +161,8 @@ class FrequentistShrinkageRegressor(BagRegressor):
         self.prior_scale = prior_scale
 
     def _fit_head(self, pooled: Pooled, task: Task) -> Head:
-        prior = FixedPrior.kernel(pooled.features, pooled.stats, COVARIANCE_FLOOR)
         return LinearHead.shrunk(
-            prior.model,
+            kernel_prior(pooled.features, pooled.stats, COVARIANCE_FLOOR),
             pooled.stats,
             task,
             penalty=number_or("penalty", self.penalty, "loo"),

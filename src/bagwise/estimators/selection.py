@@ -12,7 +12,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
-from bagwise._utils.progress import Progress
+from bagwise._utils.work import Progress
 from bagwise.bags.bags import Bags, as_bags
 from bagwise.bags.validation import check_columns
 from bagwise.embedding.sums import BagStats, summarise

@@ -45,8 +45,8 @@ class Kernel:
         raise TypeError(f"{type(self).__name__} has no formula: use RBF, Matern or Linear")
 
     def with_bandwidth(self, bandwidth: float) -> Self:
-        """Return the same kernel with this bandwidth."""
-        return replace(self, bandwidth=float(bandwidth))
+        """Return the same kernel with this bandwidth, if it has one."""
+        return replace(self, bandwidth=float(bandwidth)) if self.has_bandwidth else self
 
     def spread(self, n_features: int) -> float:
         """Return the share of the squared distance between two points that the kernel sees."""
@@ -155,10 +155,6 @@ class Linear(Kernel):
         _check_products(x, y, "linear")
         return x @ y.T
 
-    def with_bandwidth(self, bandwidth: float) -> Self:
-        """Return the kernel itself, which has no bandwidth."""
-        return self
-
 
 @dataclass(frozen=True)
 class Energy(Kernel):
@@ -190,10 +186,6 @@ class Energy(Kernel):
         gram += np.linalg.norm(y, axis=1)
         gram *= 0.5
         return gram
-
-    def with_bandwidth(self, bandwidth: float) -> Self:
-        """Return the kernel itself, which has no bandwidth."""
-        return self
 
 
 @dataclass(frozen=True)
@@ -281,8 +273,8 @@ def convolved(
     r(x, y) ∝ ∫ k(x, z) k(z, y) exp(−‖z‖²/2ℓ²) dz
             ∝ exp(−‖x − y‖²/(4σ_k²)) exp(−‖(x + y)/2‖² / (2(σ_k²/2 + ℓ²)))
 
-    The constant that is left out, see :func:`log_convolved_constant`, belongs to the prior scale η:
-    in many dimensions it under- or overflows. Unlike k, r falls off away from the origin, so the
+    The constant that is left out, {2π/(2/σ_k² + 1/ℓ²)}^(p/2), belongs to the prior scale η: in many
+    dimensions it under- or overflows. Unlike k, r falls off away from the origin, so the
     points must be centred.
 
     References
@@ -302,11 +294,6 @@ def convolved(
     middle = np.maximum(middle, 0.0)
     gram = np.exp(-quarter / kernel._scale() ** 2 - middle / (2.0 * width))
     return gram, gram * (middle / width) * (length**2 / width)
-
-
-def log_convolved_constant(bandwidth: float, length: float, n_features: int) -> float:
-    """Return log r(0, 0) of the convolved prior: ½p log(2π) − ½p log(2/σ_k² + 1/ℓ²)."""
-    return 0.5 * n_features * float(np.log(2 * np.pi) - np.log(2 / bandwidth**2 + 1 / length**2))
 
 
 def _minus_half_squared_distance(x: Any, y: Any, scale: float) -> Any:

@@ -1,16 +1,250 @@
-"""Features of points: kernel values at landmarks, or random Fourier features, one interface."""
+"""Features of points: how they are scaled, where the landmarks lie, and what a point becomes."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from jaxtyping import Float, Float64
+from scipy.spatial.distance import pdist
 
-from bagwise.exceptions import BagwiseError
+from bagwise._utils.work import one_thread
+from bagwise.bags.bags import Bags, BagStream
+from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.features.kernels import Kernel, convolved
-from bagwise.features.scaling import Scaling
+
+Columns = Float64[np.ndarray, " p"]
+
+# Points worked on at once: so many rows, or fewer if these are long.
+BLOCK_ROWS = 1 << 16
+BLOCK_NUMBERS = 1 << 22
+
+# Points used to find out where ordinary values lie, if no sample is given.
+FENCE_POINTS = 20_000
+
+# Values so many ordinary standard deviations away are fill values (9.97e36, 1e6, -999999) or slips
+# of a unit: they have no say in what is ordinary, and count as lying here. Of a Gaussian column no
+# value is beyond 10, of a heavy-tailed one (three degrees of freedom, a million points) none
+# beyond 100.
+FENCE = 100.0
+
+# Central shares of the values by which the ordinary spread is measured: the first that is not 0,
+# as more than half of a column may be equal; and half its width for a standard normal.
+SHARES = ((0.5, 0.6745), (0.98, 2.3263), (0.998, 3.0902))
+
+# Spread below this share of a column's size is rounding error: the column is constant.
+CONSTANT = 1e-12
+
+# Enough points for k-means centres and for a median; more would cost time and change little.
+SAMPLE_POINTS = 20_000
+MEDIAN_POINTS = 2_000
+# With thousands of features fewer points are drawn, but no fewer than for the median.
+SAMPLE_NUMBERS = 1 << 24
+
+# Landmarks when the user leaves their number to us: the middle of the paper's grid.
+DEFAULT_LANDMARKS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Affine map of points, x ↦ (x − center) / scale, to float64, after x is brought within reach.
+
+    Attributes
+    ----------
+    center, scale : (p,)
+    reach : (p,), the largest |x − center|; beyond it, values count as lying there
+
+    Examples
+    --------
+    >>> bags = Bags.from_list([[[1.0, 5.0]], [[3.0, 5.0]]])
+    >>> Scaling.fit(bags)(bags.points)
+    array([[-1.,  0.], [ 1.,  0.]])
+    """
+
+    center: Columns
+    scale: Columns
+    reach: Columns
+
+    @classmethod
+    def of(cls, center: Columns, scale: Columns | None = None) -> Scaling:
+        """Return the map with this center and scale (1 if none) that reaches as far as numbers do.
+
+        Examples
+        --------
+        >>> Scaling.of(np.zeros(1))(np.array([[1e9]]))
+        array([[1.e+09]])
+        """
+        ones = np.ones_like(center)
+        return cls(center, ones if scale is None else scale, ones * np.finfo(np.float64).max)
+
+    @classmethod
+    def fit(
+        cls,
+        bags: Bags,
+        *,
+        standardize: bool = True,
+        sample: Float[np.ndarray, "m p"] | None = None,
+    ) -> Scaling:
+        """Take the mean and standard deviation of all points; only the mean if not standardize.
+
+        Values far beyond the ordinary ones of a sample of the points (see :data:`FENCE`) are left
+        out. Constant columns are left at scale 1. If all are constant there is nothing to learn
+        from.
+        """
+        if sample is None:
+            sample = bags.points[:: -(-bags.n_points // FENCE_POINTS)]
+        center, scale = _moments(bags, *ordinary_range(sample.astype(np.float64)))
+        constant = scale <= CONSTANT * np.abs(center)
+        if constant.all():
+            raise InvalidBagsError.because(
+                "every feature is constant: all points are equal",
+                "at least one feature that varies",
+                "Check the columns; if only the bag sizes vary, use bags.with_log_size() and an "
+                "ordinary regression on bags.covariates.",
+            )
+        scale = np.where(constant, 1.0, scale)
+        return cls(center, scale if standardize else np.ones_like(scale), FENCE * scale)
+
+    def __call__(self, points: Float[np.ndarray, "n p"]) -> Float64[np.ndarray, "n p"]:
+        """Return the scaled points (n, p)."""
+        return np.clip(points - self.center, -self.reach, self.reach) / self.scale
+
+
+def ordinary_range(
+    points: Float64[np.ndarray, "m p"],
+) -> tuple[Columns, Columns]:
+    """Return, for each column, the least and the largest value that is not a gross outlier.
+
+    median ± 100 s, with s the width of the middle half of the values, in units of a standard
+    normal's; or of more of them, where half of the values are equal. A column of which nearly all
+    values are equal has no ordinary spread, hence no limits.
+
+    Examples
+    --------
+    >>> ordinary_range(np.array([[0.0], [1.0], [2.0], [3.0], [9.97e36]]))[1].round()
+    array([150.])
+    """
+    middle, spread = np.median(points, axis=0), np.zeros(points.shape[1])
+    for share, width in SHARES:
+        low, high = np.quantile(points, [(1.0 - share) / 2.0, (1.0 + share) / 2.0], axis=0)
+        spread = np.where(spread > 0, spread, (high - low) / (2.0 * width))
+    reach = np.where(spread > 0, FENCE * spread, np.inf)
+    return middle - reach, middle + reach
+
+
+def _moments(bags: Bags, low: Columns, high: Columns) -> tuple[Columns, Columns]:
+    """Return the mean and standard deviation of all points within limits.
+
+    Of a stream they are known, and only if some points lie outside is it read once more.
+    """
+    if isinstance(bags, BagStream):
+        least, largest = bags.feature_range
+        if (least >= low).all() and (largest <= high).all():
+            return bags.feature_mean, bags.feature_std
+    total, counts = 0.0, 0
+    for block in _blocks(bags):
+        inside = (block >= low) & (block <= high)
+        total, counts = (
+            total + np.where(inside, block, 0.0).sum(axis=0),
+            counts + inside.sum(axis=0),
+        )
+    center = np.asarray(total / counts)
+    squares = 0.0
+    for block in _blocks(bags):
+        inside = (block >= low) & (block <= high)
+        squares = squares + (np.where(inside, block - center, 0.0) ** 2).sum(axis=0)
+    return center, np.sqrt(np.asarray(squares) / counts)
+
+
+def _blocks(bags: Bags) -> Iterator[Float64[np.ndarray, "n p"]]:
+    rows = max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // bags.n_features))
+    for batch in bags.batches("measuring columns"):
+        for start in range(0, len(batch.points), rows):
+            yield batch.points[start : start + rows].astype(np.float64)
+
+
+def sample_points(
+    bags: Bags, rng: np.random.Generator, n: int = SAMPLE_POINTS
+) -> Float64[np.ndarray, "m p"]:
+    """Return at most n points drawn without replacement from all bags, in random order.
+
+    From a stream the same points are drawn as from the same bags in memory.
+    """
+    n = min(n, max(MEDIAN_POINTS, SAMPLE_NUMBERS // bags.n_features))
+    rows = rng.choice(bags.n_points, min(n, bags.n_points), replace=False)
+    drawn = bags.points_at(rows) if isinstance(bags, BagStream) else bags.points[rows]
+    return drawn.astype(np.float64, copy=False)
+
+
+def median_bandwidth(points: Float64[np.ndarray, "m p"], kernel: Kernel) -> float:
+    """Median heuristic: σ_k = sqrt(median‖x − x'‖²/2), over the pairs of at most 2,000 points.
+
+    For a kernel on single coordinates, of the average coordinate's share of the distance. If more
+    than half of the pairs are equal the mean takes the median's place.
+    """
+    squared = pdist(points[:MEDIAN_POINTS], "sqeuclidean")
+    typical = np.median(squared) or squared.mean() or 1.0
+    return float(np.sqrt(typical * kernel.spread(points.shape[1]) / 2.0))
+
+
+def choose_landmarks(
+    points: Float64[np.ndarray, "m p"],
+    how: str,
+    n_landmarks: int | None,
+    rng: np.random.Generator,
+    default: int = DEFAULT_LANDMARKS,
+) -> Float64[np.ndarray, "d p"]:
+    """Return landmarks: k-means centres of the points, or some of the points at random.
+
+    Parameters
+    ----------
+    points : (m, p) scaled points
+    how : "kmeans" or "random"
+    n_landmarks : int, or None for the default or as many as there are distinct points, if fewer
+    """
+    distinct = np.unique(points, axis=0)
+    if n_landmarks is None:
+        n_landmarks = min(default, len(distinct))
+    if len(distinct) < n_landmarks:
+        raise BagwiseError.because(
+            f"there are {len(distinct)} distinct points for {n_landmarks} landmarks",
+            "at least as many distinct points as landmarks",
+            f"Use n_landmarks={len(distinct)} or fewer, or leave it out.",
+        )
+    if how == "random":
+        return distinct[rng.choice(len(distinct), n_landmarks, replace=False)]
+    if len(distinct) == n_landmarks:
+        return distinct
+    from sklearn.cluster import KMeans  # slow to import, and only needed here
+
+    seed = int(rng.integers(2**31))
+    # Points that differ by less than squares can tell are fewer centres, which do as well.
+    with one_thread(), warnings.catch_warnings():  # threads: as in bagwise.embedding.sums.summarise
+        warnings.filterwarnings("ignore", "Number of distinct clusters")
+        return KMeans(n_landmarks, n_init=1, random_state=seed).fit(points).cluster_centers_
+
+
+def given_landmarks(
+    landmarks: Any, scaling: Scaling, name: str = "landmarks"
+) -> Float64[np.ndarray, "d p"]:
+    """Return landmarks given in the units of the points, checked and scaled."""
+    array = np.asarray(landmarks)
+    p = len(scaling.center)
+    if array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] != p or not len(array):
+        raise BagwiseError.because(
+            f"{name} have shape {array.shape} and dtype {array.dtype}",
+            f"real numbers of shape (number of landmarks, {p})",
+            "Give one landmark per row, with the features of the points.",
+        )
+    if not np.isfinite(array).all():
+        row = int(np.argwhere(~np.isfinite(array))[0, 0])
+        raise BagwiseError.because(
+            f"{name} row {row} is {array[row]}", "finite numbers", "Drop the row."
+        )
+    return scaling(array.astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,15 +8,13 @@ import numpy as np
 from jaxtyping import Float64
 from scipy.special import ndtri
 
-from bagwise.embedding.model import EmbeddingModel
-from bagwise.embedding.posterior import EmbeddingPosterior
+from bagwise.embedding.posterior import EmbeddingModel, EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.base import MIN_NOISE, Response
 from bagwise.inference.gp_evidence import GPProblem, Sizing
 from bagwise.inference.inducing import induce_labels, induce_latent
+from bagwise.inference.residuals import Spread, Tails
 from bagwise.inference.second_level import Coordinates, Inputs, Scales, SecondLevelKernel
-from bagwise.inference.spread import Spread
-from bagwise.inference.tails import Tails
 from bagwise.likelihoods.base import ClassLikelihood
 from bagwise.predictions.latent import Latent
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.heads.classes import ClassHeads, heads_of
+from bagwise.heads.base import ClassHeads, heads_of
 from bagwise.heads.gp import GPHead
 from bagwise.inference.gp_evidence import GPProblem
 

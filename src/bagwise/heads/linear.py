@@ -7,13 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float64
 
-from bagwise.embedding.model import ROUNDING, EmbeddingModel
-from bagwise.embedding.posterior import EmbeddingPosterior
+from bagwise.embedding.posterior import ROUNDING, EmbeddingModel, EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
-from bagwise.heads.base import MIN_NOISE, Response
-from bagwise.heads.task import Task
-from bagwise.inference.evidence import WeightPosterior, maximise_evidence
-from bagwise.inference.ridge import RidgeProblem
+from bagwise.heads.base import MIN_NOISE, Design, Response, Task
+from bagwise.inference.ridge import RidgeProblem, WeightPosterior, maximise_evidence
 from bagwise.predictions.latent import Latent
 
 Matrix = Float64[np.ndarray, "n d"]
@@ -137,15 +134,13 @@ class LinearHead:
         """Return the posterior at η."""
         return self.model.posterior(stats, self.prior_scale)
 
-    def latent(self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]) -> Latent:
+    def latent(self, posterior: EmbeddingPosterior, design: Design) -> Latent:
         """Predict from the means of the embeddings."""
         X = posterior.at_landmarks() - self.center
         weights = 0.0 if self.posterior is None else self.posterior.variance(X, design)
         return Latent.of_points(X @ self.beta + design @ self.gamma, self.noise_var, weights)
 
-    def response(
-        self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]
-    ) -> Response:
+    def response(self, posterior: EmbeddingPosterior, design: Design) -> Response:
         """Return v = W (1 − κ) W^-1 β for the size of the bag."""
         slope = posterior.slope((self.model.landmark_map.T @ self.beta)[None])
         level = float((self.model.prior_mean - self.center) @ self.beta)

@@ -7,18 +7,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float64
 
-from bagwise._utils.threads import one_thread
+from bagwise._utils.work import one_thread
 from bagwise.embedding.posterior import EmbeddingPosterior
-from bagwise.embedding.prior import FixedPrior
 from bagwise.embedding.sums import BagStats
-from bagwise.heads.base import Response
+from bagwise.heads.base import Design, Response, Task
 from bagwise.heads.shrinkage import ShrinkageHead
-from bagwise.heads.task import Task
 from bagwise.inference.draws import Draws
 from bagwise.inference.marginal_mode import find_marginal_mode
 from bagwise.inference.priors import Priors, ScalePriors
 from bagwise.inference.settings import NUTS
-from bagwise.inference.shrinkage_objective import LEAST_NOISE, ShrinkageProblem
+from bagwise.inference.shrinkage import LEAST_NOISE, ShrinkageProblem
 from bagwise.inference.transport import Transport
 from bagwise.predictions.latent import Latent
 
@@ -56,7 +54,7 @@ class PosteriorHead:
     ) -> PosteriorHead:
         """Go from the point estimate to the posterior: at its mode, by Laplace or by NUTS."""
         problem = ShrinkageProblem(
-            FixedPrior(start.model),
+            start.model,
             stats,
             task.labels,
             task.design,
@@ -93,7 +91,7 @@ class PosteriorHead:
         scale = self.draws.thinned(MAX_COMPONENTS).scale("prior_scale", 1.0)
         return self.start.model.posterior(stats, scale)
 
-    def latent(self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]) -> Latent:
+    def latent(self, posterior: EmbeddingPosterior, design: Design) -> Latent:
         """Predict from the posterior of each bag's embedding, under each of some draws."""
         draws = self.draws.thinned(MAX_COMPONENTS)
         w, gamma = (part.reshape(-1, part.shape[2]) for part in (draws.w, draws.gamma))
@@ -103,9 +101,7 @@ class PosteriorHead:
         noise = self._noise_var(draws) if fixed is None else np.zeros(len(w))
         return Latent(mean, var, posterior.var_of, np.zeros(len(posterior)), noise)
 
-    def response(
-        self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]
-    ) -> Response:
+    def response(self, posterior: EmbeddingPosterior, design: Design) -> Response:
         """Return the average over the draws of v = W (1 − κ) P w, for the bag's size."""
         model, draws = self.start.model, self.draws.thinned(MAX_COMPONENTS)
         w, gamma = (part.reshape(-1, part.shape[2]) for part in (draws.w, draws.gamma))

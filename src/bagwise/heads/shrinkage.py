@@ -7,19 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
-from bagwise.embedding.model import EmbeddingModel
-from bagwise.embedding.posterior import EmbeddingPosterior
+from bagwise.embedding.posterior import EmbeddingModel, EmbeddingPosterior
 from bagwise.embedding.prior import Prior
 from bagwise.embedding.sums import BagStats
-from bagwise.heads.base import Response
-from bagwise.heads.task import Task
-from bagwise.inference.posterior_mode import (
+from bagwise.heads.base import Design, Response, Task
+from bagwise.inference.shrinkage import (
+    LEAST_NOISE,
     Mode,
+    ShrinkageProblem,
     find_mode,
     find_mode_by_evidence,
     warn_if_unfinished,
 )
-from bagwise.inference.shrinkage_objective import LEAST_NOISE, ShrinkageProblem
 from bagwise.likelihoods.base import Likelihood
 from bagwise.likelihoods.gaussian import Gaussian
 from bagwise.predictions.latent import Latent
@@ -85,7 +84,7 @@ class ShrinkageHead:
         """Return the posterior at η."""
         return self.model.posterior(stats, self.prior_scale)
 
-    def latent(self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]) -> Latent:
+    def latent(self, posterior: EmbeddingPosterior, design: Design) -> Latent:
         """Predict from the posterior of each bag's embedding."""
         mean, var = posterior.linear(self.w[None])
         noise = self.noise_var if self.likelihood.fixed_noise is None else 0.0
@@ -97,9 +96,7 @@ class ShrinkageHead:
             np.array([noise]),
         )
 
-    def response(
-        self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]
-    ) -> Response:
+    def response(self, posterior: EmbeddingPosterior, design: Design) -> Response:
         """Return v = W (1 − κ) P w for the size of the bag."""
         slope = posterior.slope((self.model.function_map @ self.w)[None])
         return Response(slope, self.model.prior_mean, 0.0, self.gamma)

@@ -1,7 +1,7 @@
 """The posterior density of z in JAX: the shrinkage model seen through its transport map.
 
-The same model as :mod:`bagwise.inference.shrinkage_objective`, for automatic differentiation inside
-NUTS. Shrinkage, likelihoods and the transport map are the lines that NumPy runs too; only how bags
+The same model as :mod:`bagwise.inference.shrinkage`, for automatic differentiation inside NUTS.
+Shrinkage, likelihoods and the transport map are the lines that NumPy runs too; only how bags
 are put into blocks is its own. Nothing but this module and :mod:`.nuts` imports JAX.
 
 A bag's shrinkage depends on it only through its size, so bags are sorted by size and cut into
@@ -23,7 +23,7 @@ from jax.scipy.special import log_ndtr
 from bagwise._utils.arrays import ArrayLibrary
 from bagwise.embedding.posterior import left_over, shrunk
 from bagwise.inference.priors import ScalePriors
-from bagwise.inference.shrinkage_objective import LEAST_NOISE, ShrinkageProblem
+from bagwise.inference.shrinkage import LEAST_NOISE, ShrinkageProblem
 from bagwise.inference.transport import Transport, carry
 from bagwise.likelihoods.base import Likelihood
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
+from bagwise.exceptions import BagwiseError
 from bagwise.inference.marginal_mode import MarginalMode
 from bagwise.inference.transport import Transport
 
@@ -113,3 +115,23 @@ class Draws:
         """Return the draws of a scale, all chains in a row; the default if it is not free."""
         n = self.shape[0] * self.shape[1]
         return self.scales[name].ravel() if name in self.scales else np.full(n, default)
+
+
+def to_arviz(draws: Mapping[str, np.ndarray], trajectories: Trajectories | None) -> Any:
+    """Return a DataTree with the groups ``posterior`` and, from NUTS, ``sample_stats``."""
+    try:
+        from arviz_base import from_dict
+    except ImportError as error:
+        raise BagwiseError.because(
+            "ArviZ is not installed", "the extra arviz", "Run pip install 'bagwise[arviz]'."
+        ) from error
+    groups: dict[str, Any] = {"posterior": dict(draws)}
+    if trajectories is not None:
+        groups["sample_stats"] = {
+            "diverging": trajectories.diverging,
+            "n_steps": trajectories.n_steps,
+            "tree_depth": np.ceil(np.log2(trajectories.n_steps + 1)).astype(np.int64),
+            "energy": trajectories.energy,
+            "step_size": np.repeat(trajectories.step_size[:, None], len(trajectories.energy[0]), 1),
+        }
+    return from_dict(groups)

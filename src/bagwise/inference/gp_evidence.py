@@ -30,8 +30,7 @@ from jaxtyping import Float64, Int
 from scipy.linalg import cho_solve, cholesky, get_lapack_funcs
 from scipy.optimize import minimize
 
-from bagwise.embedding.model import EmbeddingModel
-from bagwise.embedding.posterior import MAX_GROUPS, EmbeddingPosterior, size_groups
+from bagwise.embedding.posterior import MAX_GROUPS, EmbeddingModel, EmbeddingPosterior, size_groups
 from bagwise.inference.second_level import Coordinates, Inputs, Scales, SecondLevelKernel
 from bagwise.likelihoods.base import Bend, Linked
 

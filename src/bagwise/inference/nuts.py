@@ -21,8 +21,7 @@ from jaxtyping import Float64
 from numpyro.infer.hmc import hmc
 from numpyro.infer.util import ParamInfo
 
-from bagwise._utils.progress import Progress
-from bagwise._utils.threads import one_thread
+from bagwise._utils.work import Progress, one_thread
 from bagwise.exceptions import BagwiseWarning
 from bagwise.inference.density import Data, Model, potential
 from bagwise.inference.diagnostics import MAX_TREE_DEPTH

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from bagwise.bags.validation import is_positive
-from bagwise.embedding.model import EmbeddingModel
+from bagwise.embedding.posterior import EmbeddingModel
 from bagwise.exceptions import BagwiseError
-from bagwise.inference.shrinkage_objective import ShrinkageProblem
+from bagwise.inference.shrinkage import ShrinkageProblem
 
 # The weights' scale ρ may make the function vary over bags this much more than the labels do.
 WEIGHT_SPREAD = 5.0
@@ -82,7 +82,7 @@ class ScalePriors:
 
     @property
     def folded(self) -> Bool[np.ndarray, " k"]:
-        """Whether a scale's coordinate may have either sign; see :mod:`.coordinates`."""
+        """Whether a scale's coordinate may have either sign: see marginal_mode.relative_scales."""
         return np.array([name == "noise" for name in self.names])
 
     @classmethod

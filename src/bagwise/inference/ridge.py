@@ -1,4 +1,4 @@
-"""Ridge regression, exactly and for all penalties at once, with unpenalised fixed effects.
+"""Ridge regression, exactly and for all penalties at once, and Bayesian linear regression.
 
 Minimise Σ_i w_i (y_i − x_i·β − f_i·γ)² + λ‖β‖². With Q an orthonormal basis of the columns √w F,
 the rows X̃ = (I − QQ^T) √w X and ỹ likewise, and the spectrum X̃X̃^T = U diag(e) U^T,
@@ -20,8 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64
+from scipy.optimize import minimize_scalar
 
 Vector = Float64[np.ndarray, " n"]
+Effects = Float64[np.ndarray, "n r"]
+
 
 # Share of the largest eigenvalue below which a direction counts as having no variance.
 NO_VARIANCE = 1e-14
@@ -40,6 +43,15 @@ FREE_SHARE = 0.25
 # Residuals of a bag that the fixed effects determine say nothing; 1 − H_ii is kept above this,
 # which is less than the least penalty leaves to any other bag.
 MIN_SLACK = 1e-13
+
+# Least noise variance, as a share of the variance of the labels: labels have finite digits.
+MIN_NOISE = 1e-10
+
+# Noise variances tried when the weight variance is given, as shares of that of the labels.
+NOISE_SHARES = np.logspace(-10, 1, 89)
+
+# How finely log λ is found.
+LOG_TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,21 +75,20 @@ class RidgeProblem:
     loadings: Float64[np.ndarray, "k d"] | None
     target: Vector
     root_weights: Vector
-    effects: Float64[np.ndarray, "n r"]
-    effects_basis: Float64[np.ndarray, "n r"]
+    effects: Effects
+    effects_basis: Effects
     raw_target: Vector
 
     @classmethod
     def from_features(
         cls,
         X: Float64[np.ndarray, "n d"],
-        F: Float64[np.ndarray, "n r"],
+        F: Effects,
         y: Vector,
         weights: Vector,
     ) -> RidgeProblem:
         """Set the problem up from features X, by one singular value decomposition."""
-        root = np.sqrt(weights)
-        effects, Q = _effects(F, root)
+        root, Q, rest = _without_effects(F, y, weights)
         rows = _project_out(_unit(root), root[:, None] * X)
         scale = float(np.linalg.norm(rows, 2)) ** 2
         vectors, singular, right = np.linalg.svd(_project_out(Q, rows), full_matrices=False)
@@ -87,24 +98,19 @@ class RidgeProblem:
             values=singular[real] ** 2,
             scale=scale,
             loadings=singular[real, None] * right[real],
-            target=_project_out(Q, root * y),
-            root_weights=root,
-            effects=effects,
-            effects_basis=Q,
-            raw_target=root * y,
+            **rest,
         )
 
     @classmethod
     def from_gram(
         cls,
         K: Float64[np.ndarray, "n n"],
-        F: Float64[np.ndarray, "n r"],
+        F: Effects,
         y: Vector,
         weights: Vector,
     ) -> RidgeProblem:
         """Set the problem up from a Gram matrix K of the bags, by one eigendecomposition."""
-        root = np.sqrt(weights)
-        effects, Q = _effects(F, root)
+        root, Q, rest = _without_effects(F, y, weights)
         whole = root[:, None] * K * root
         values, vectors = np.linalg.eigh(_project_twice(Q, whole))
         real = values > NO_VARIANCE * np.trace(whole)
@@ -113,11 +119,7 @@ class RidgeProblem:
             values=values[real],
             scale=float(np.linalg.norm(_project_twice(_unit(root), whole), 2)),
             loadings=None,
-            target=_project_out(Q, root * y),
-            root_weights=root,
-            effects=effects,
-            effects_basis=Q,
-            raw_target=root * y,
+            **rest,
         )
 
     def penalties(self) -> Float64[np.ndarray, " m"]:
@@ -179,9 +181,15 @@ class RidgeProblem:
         return float(min(told, key=self.leave_one_out_mse))
 
 
-def _effects(F: Float64[np.ndarray, "n r"], root: Vector) -> tuple[np.ndarray, np.ndarray]:
+def _without_effects(
+    F: Effects, y: Vector, weights: Vector
+) -> tuple[Vector, Effects, dict[str, np.ndarray]]:
+    """Return √w, Q, and the fields of a problem that do not depend on the features."""
+    root = np.sqrt(weights)
     effects = root[:, None] * F
-    return effects, np.linalg.qr(effects)[0]
+    Q = np.linalg.qr(effects)[0]
+    labels = {"target": _project_out(Q, root * y), "raw_target": root * y}
+    return root, Q, {"root_weights": root, "effects": effects, "effects_basis": Q, **labels}
 
 
 def _unit(root: Vector) -> Float64[np.ndarray, "n 1"]:
@@ -189,9 +197,135 @@ def _unit(root: Vector) -> Float64[np.ndarray, "n 1"]:
     return (root / np.linalg.norm(root))[:, None]
 
 
-def _project_twice(Q: Float64[np.ndarray, "n r"], gram: Float64[np.ndarray, "n n"]) -> np.ndarray:
+def _project_twice(Q: Effects, gram: Float64[np.ndarray, "n n"]) -> np.ndarray:
     return _project_out(Q, _project_out(Q, gram).T)
 
 
-def _project_out(Q: Float64[np.ndarray, "n r"], rows: np.ndarray) -> np.ndarray:
+def _project_out(Q: Effects, rows: np.ndarray) -> np.ndarray:
     return rows - Q @ (Q.T @ rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The variances at the evidence's maximum.
+
+    Attributes
+    ----------
+    penalty : λ = σ²/ρ²
+    noise_var : σ²
+    loss : −log evidence per bag, up to a constant that depends on the labels only
+    """
+
+    penalty: float
+    noise_var: float
+    loss: float
+
+    @property
+    def weight_var(self) -> float:
+        """Variance ρ² of the weights."""
+        return self.noise_var / self.penalty
+
+
+def maximise_evidence(problem: RidgeProblem, weight_var: float | None = None) -> Evidence:
+    """Find the penalty with the largest evidence: on a grid, then exactly.
+
+    y_i ~ N(x_i·β + f_i·γ, σ²/w_i), β ~ N(0, ρ²I), γ flat. With c = U^T ỹ, n' = n − r degrees of
+    freedom (n counts the bags whose weight is not 0) and λ = σ²/ρ², the (restricted) evidence is,
+    with σ² at its best, a function of one variable:
+
+    σ²(λ) = (‖ỹ‖² − Σ_k c_k² e_k/(e_k + λ)) / n'
+    −2 log p(y | λ) = n' log σ²(λ) + Σ_k log(1 + e_k/λ) + constant
+
+    Parameters
+    ----------
+    problem : RidgeProblem
+    weight_var : ρ² if it is given, so that only σ² = λρ² is sought
+
+    Examples
+    --------
+    >>> x = np.linspace(-1, 1, 50)[:, None]
+    >>> y = 2 * x[:, 0] + 0.1 * np.cos(40 * x[:, 0])
+    >>> problem = RidgeProblem.from_features(x, np.ones((50, 1)), y, np.ones(50))
+    >>> round(maximise_evidence(problem).noise_var, 3)
+    0.005
+    """
+    if weight_var is None:
+        logs = np.log(problem.penalties())
+    else:
+        logs = np.log(_label_var(problem) * NOISE_SHARES / weight_var)
+
+    def loss(log: float) -> float:
+        return evidence_at(problem, float(np.exp(log)), weight_var).loss
+
+    best = int(np.argmin([loss(log) for log in logs]))
+    found = minimize_scalar(
+        loss,
+        bounds=(logs[max(best - 1, 0)], logs[min(best + 1, len(logs) - 1)]),
+        method="bounded",
+        options={"xatol": LOG_TOLERANCE},
+    )
+    return evidence_at(problem, float(np.exp(found.x)), weight_var)
+
+
+def evidence_at(problem: RidgeProblem, penalty: float, weight_var: float | None = None) -> Evidence:
+    """Return σ² and the loss at one penalty; σ² = λρ² if ρ² is given, else its best value."""
+    values, target = problem.values, problem.target
+    coordinates = problem.vectors.T @ target
+    n_bags = int(np.count_nonzero(problem.root_weights))
+    freedom = max(n_bags - problem.effects.shape[1], 1)
+    # The residual in two sums of squares, neither of which can be negative.
+    inside = np.sum(coordinates**2 * penalty / (values + penalty))
+    outside = np.sum((target - problem.vectors @ coordinates) ** 2)
+    misfit = float(inside + outside)
+    if weight_var is None:
+        noise_var = max(misfit / freedom, MIN_NOISE * _label_var(problem))
+    else:
+        noise_var = penalty * weight_var
+    loss = freedom * np.log(noise_var) + misfit / noise_var + np.sum(np.log1p(values / penalty))
+    return Evidence(float(penalty), noise_var, float(loss) / (2 * n_bags))
+
+
+def _label_var(problem: RidgeProblem) -> float:
+    """Return the variance of the labels about the fixed effects, or 1 if they explain all."""
+    return float(np.mean(problem.target**2)) or 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class WeightPosterior:
+    """Posterior covariance of (β, γ), as a variance of predictions.
+
+    var(x·β + f·γ) = σ² { x̄^T (X̃^T X̃ + λI)^-1 x̄ + f^T (F^T w F)^-1 f },   x̄ = x − B^T f
+
+    with B the coefficients of the training features on the fixed effects.
+
+    Attributes
+    ----------
+    factor : (d, d), a square root of σ² (X̃^T X̃ + λI)^-1
+    effects_factor : (r, r), a square root of σ² (F^T w F)^-1
+    adjustment : (r, d), B
+    """
+
+    factor: Float64[np.ndarray, "d d"]
+    effects_factor: Float64[np.ndarray, "r r"]
+    adjustment: Float64[np.ndarray, "r d"]
+
+    @classmethod
+    def of(
+        cls, problem: RidgeProblem, evidence: Evidence, X: Float64[np.ndarray, "n d"]
+    ) -> WeightPosterior:
+        """Compute the posterior for features X of the training bags."""
+        rows = problem.root_weights[:, None] * X
+        adjustment = np.linalg.lstsq(problem.effects, rows, rcond=None)[0]
+        centred = rows - problem.effects @ adjustment
+        values, vectors = np.linalg.eigh(centred.T @ centred)
+        scale = np.sqrt(evidence.noise_var / (np.maximum(values, 0.0) + evidence.penalty))
+        triangle = np.linalg.qr(problem.effects, mode="r")
+        effects_factor = np.linalg.inv(triangle) * np.sqrt(evidence.noise_var)
+        return cls(vectors * scale, effects_factor, adjustment)
+
+    def variance(
+        self, X: Float64[np.ndarray, "m d"], F: Float64[np.ndarray, "m r"]
+    ) -> Float64[np.ndarray, " m"]:
+        """Return the variance of the prediction due to the weights."""
+        rows = (X - F @ self.adjustment) @ self.factor
+        return np.sum(rows**2, axis=1) + np.sum((F @ self.effects_factor) ** 2, axis=1)

@@ -4,8 +4,8 @@
     ω = A^-1 (D^T b + p) + A^-T/2 z_v                     weights and effects over their prior sds
     (w, γ) = (ρ ω_w, s ω_γ)
 
-The coordinates c are those of :mod:`bagwise.inference.coordinates`. Given the scales, v = (w, γ) is
-nearly that of a linear regression with weights Ω_i and working labels: A = I + D^T S D + E and
+The coordinates c are those of :func:`.marginal_mode.relative_scales`. Given the scales, v = (w, γ)
+is nearly that of a linear regression with weights Ω_i and working labels: A = I + D^T S D + E and
 
     S = Σ_i Ω_i X_i X_i^T,   b = Σ_i X_i (Ω_i ξ̂_i − l_i),   X_i = (m_i, f_i),   D = (ρP, s)
 
@@ -34,9 +34,8 @@ from jaxtyping import Bool, Float64
 
 from bagwise._utils.arrays import NUMPY, ArrayLibrary
 from bagwise.embedding.posterior import shrunk
-from bagwise.inference.coordinates import relative_scales
-from bagwise.inference.marginal_mode import MarginalMode
-from bagwise.inference.shrinkage_objective import LabelMoments, ShrinkageProblem
+from bagwise.inference.marginal_mode import MarginalMode, relative_scales
+from bagwise.inference.shrinkage import LabelMoments, ShrinkageProblem
 
 # Bins of bag sizes.
 MAX_BINS = 8

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from joblib import Parallel, delayed
 
-from bagwise._utils.progress import Progress
+from bagwise._utils.work import Progress
 from bagwise.estimators.selection import FeatureCache
 from bagwise.reproduce.cell import compute, load_data
 from bagwise.reproduce.store import Store

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from bagwise._utils.progress import Progress
+from bagwise._utils.work import Progress
 from bagwise.bags.grouping import (
     composite_ids,
     group_columns,

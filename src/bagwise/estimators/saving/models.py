@@ -36,15 +36,13 @@ from bagwise.estimators.saving.kinds import Labels
 from bagwise.estimators.saving.parts import Reader, Writer, show, unfit
 from bagwise.exceptions import BagwiseError, SavedModelError
 from bagwise.features.kernels import Kernel
-from bagwise.features.maps import FourierFeatures, LandmarkFeatures
-from bagwise.features.scaling import Scaling
-from bagwise.heads.classes import ClassHeads, heads_of
+from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
+from bagwise.heads.base import ClassHeads, FixedEffects, heads_of
 from bagwise.heads.gp import GPHead
 from bagwise.heads.linear import LinearHead
 from bagwise.heads.posterior import PosteriorHead
 from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.inference.diagnostics import Diagnostics
-from bagwise.inference.effects import FixedEffects
 
 # The estimators that can be saved, and the head of each.
 HEADS: dict[type[BagEstimator], type] = {

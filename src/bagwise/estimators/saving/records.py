@@ -13,29 +13,27 @@ from typing import Any, ClassVar, get_origin, get_type_hints
 from sklearn.base import BaseEstimator
 
 from bagwise.bags.bags import Bags
-from bagwise.embedding.model import EmbeddingModel
+from bagwise.embedding.posterior import EmbeddingModel
 from bagwise.estimators.embeddings import FourierEmbedding, KernelEmbedding
 from bagwise.estimators.mean_embedding import LandmarkRidgeHead, SecondLevel
 from bagwise.estimators.saving.kinds import ClassWeights, Labels, Landmarks, Range, Seed
 from bagwise.estimators.saving.parts import Reader, unfit
 from bagwise.features.kernels import RBF, Additive, Energy, Linear, Matern
-from bagwise.features.maps import FourierFeatures, LandmarkFeatures
-from bagwise.features.scaling import Scaling
-from bagwise.heads.classes import ClassHeads
+from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
+from bagwise.heads.base import ClassHeads, FixedEffects
 from bagwise.heads.gp import GPHead
 from bagwise.heads.linear import LinearHead
 from bagwise.heads.posterior import PosteriorHead
 from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.inference.diagnostics import Diagnostics
 from bagwise.inference.draws import Draws, Trajectories
-from bagwise.inference.effects import FixedEffects
-from bagwise.inference.evidence import WeightPosterior
 from bagwise.inference.gp_evidence import Sizing
-from bagwise.inference.posterior_mode import Mode
 from bagwise.inference.priors import Priors, ScalePriors
+from bagwise.inference.residuals import Spread
+from bagwise.inference.ridge import WeightPosterior
 from bagwise.inference.second_level import Inputs, Scales
 from bagwise.inference.settings import NUTS
-from bagwise.inference.spread import Spread
+from bagwise.inference.shrinkage import Mode
 from bagwise.likelihoods import Gaussian, Logistic, Probit
 
 # What a model may hold, or have as a parameter; an estimator among them with its parameters only.

@@ -13,11 +13,10 @@ from matplotlib.lines import Line2D
 
 from bagwise.bags.bags import Bags, as_bags
 from bagwise.bags.per_bag import array_per_bag
-from bagwise.embedding.gram import bag_gram
-from bagwise.embedding.model import whitening
-from bagwise.embedding.sums import summarise
+from bagwise.embedding.posterior import whitening
+from bagwise.embedding.sums import bag_gram, summarise
 from bagwise.exceptions import InvalidLabelsError
-from bagwise.heads.classes import heads_of
+from bagwise.heads.base import heads_of
 from bagwise.inspection.plots.style import CYCLE, axes_or_new, journal
 from bagwise.predictions.many_classes import ManyClassPrediction
 

@@ -9,7 +9,7 @@ from jaxtyping import Float64, Int64
 from scipy.spatial.distance import cdist
 
 from bagwise.bags.bags import Bags
-from bagwise.features.scaling import Scaling
+from bagwise.features.maps import Scaling
 
 # So many bags say what is usual, so many points stand for all others and for one bag: enough for a
 # quantile, and a second of work at most.

@@ -10,17 +10,16 @@ from bagwise import FourierEmbedding, KernelEmbedding
 from bagwise.bags.bags import Bags
 from bagwise.estimators.regressors import RBFNetworkRegressor, ShrinkageRegressor
 from bagwise.exceptions import BagwiseError, InvalidBagsError
-from bagwise.features import landmarks as landmarks_module
-from bagwise.features import scaling as scaling_module
+from bagwise.features import maps
 from bagwise.features.kernels import RBF, Additive
-from bagwise.features.landmarks import (
+from bagwise.features.maps import (
     MEDIAN_POINTS,
+    Scaling,
     choose_landmarks,
     given_landmarks,
     median_bandwidth,
     sample_points,
 )
-from bagwise.features.scaling import Scaling
 
 UNIT = Scaling.of(np.zeros(2), np.ones(2))
 
@@ -78,10 +77,10 @@ def test_sample_points_are_scaled_and_drawn_without_replacement():
 
 def test_fewer_points_are_drawn_where_each_is_long(monkeypatch):
     bags = Bags.from_list([points(3, 30), points(4, 20)])
-    monkeypatch.setattr(landmarks_module, "SAMPLE_NUMBERS", 40)
-    monkeypatch.setattr(landmarks_module, "MEDIAN_POINTS", 8)
+    monkeypatch.setattr(maps, "SAMPLE_NUMBERS", 40)
+    monkeypatch.setattr(maps, "MEDIAN_POINTS", 8)
     assert sample_points(bags, rng()).shape == (20, 2)
-    monkeypatch.setattr(landmarks_module, "SAMPLE_NUMBERS", 4)
+    monkeypatch.setattr(maps, "SAMPLE_NUMBERS", 4)
     assert sample_points(bags, rng()).shape == (8, 2)
 
 
@@ -177,7 +176,7 @@ def test_given_landmarks_are_those_that_would_be_chosen():
 @pytest.mark.parametrize("limit", [("BLOCK_ROWS", 7), ("BLOCK_NUMBERS", 20)], ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_scaling_is_the_mean_and_deviation_of_all_points_in_blocks(dtype, limit, monkeypatch):
-    monkeypatch.setattr(scaling_module, *limit)
+    monkeypatch.setattr(maps, *limit)
     x = (points(10, 50, 3) * [1.0, 20.0, 0.1] + [0.0, 100.0, -1.0]).astype(dtype)
     scaling = Scaling.fit(Bags.from_groups(x, np.repeat(np.arange(10), 5)))
     assert_allclose(scaling.center, x.astype(np.float64).mean(axis=0), rtol=1e-12)

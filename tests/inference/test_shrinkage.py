@@ -11,21 +11,22 @@ from scipy.optimize import minimize
 import dense_oracle
 from bagwise import KernelEmbedding
 from bagwise.bags.bags import Bags
-from bagwise.embedding.prior import ConvolvedPrior, FixedPrior
+from bagwise.embedding.posterior import kernel_prior
+from bagwise.embedding.prior import ConvolvedPrior
 from bagwise.embedding.sums import BagStats
 from bagwise.estimators.regressors import ShrinkageRegressor
 from bagwise.exceptions import BagwiseError, BagwiseWarning
 from bagwise.features.kernels import RBF
-from bagwise.features.maps import LandmarkFeatures
-from bagwise.features.scaling import Scaling
-from bagwise.inference import posterior_mode
-from bagwise.inference.posterior_mode import (
+from bagwise.features.maps import LandmarkFeatures, Scaling
+from bagwise.inference import shrinkage
+from bagwise.inference.shrinkage import (
     Mode,
+    Objective,
+    ShrinkageProblem,
     find_mode,
     find_mode_by_evidence,
     warn_if_unfinished,
 )
-from bagwise.inference.shrinkage_objective import Objective, ShrinkageProblem
 from dense_oracle import DenseShrinkage, rbf
 
 BANDWIDTH, FLOOR, WEIGHT_VAR = 0.8, 0.05, 2.0
@@ -63,7 +64,7 @@ class Case:
             sample_weight=weight,
             prior=prior,
         )
-        make = FixedPrior.kernel if prior == "kernel" else ConvolvedPrior
+        make = kernel_prior if prior == "kernel" else ConvolvedPrior
         stats = BagStats(mean, sizes, cov)
         self.prior = make(LandmarkFeatures(RBF(BANDWIDTH), UNIT, u, z), stats, FLOOR)
         self.problem = ShrinkageProblem(self.prior, stats, labels, effects, weight)
@@ -233,7 +234,7 @@ def test_evidence_does_not_depend_on_where_its_search_starts(case):
 
 
 def test_evidence_stops_after_its_last_round_with_a_mode(monkeypatch):
-    monkeypatch.setattr(posterior_mode, "MAX_ROUNDS", 1)
+    monkeypatch.setattr(shrinkage, "MAX_ROUNDS", 1)
     case = cached_case("kernel", False)
     stopped = find_mode_by_evidence(case.problem, 1e-3)
     assert stopped.weight_var != 1e-3 and stopped.gradient_norm < 1e-6

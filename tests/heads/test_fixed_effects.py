@@ -13,7 +13,7 @@ from bagwise.estimators.regressors import (
     ShrinkageRegressor,
 )
 from bagwise.exceptions import InvalidBagsError
-from bagwise.inference.effects import FixedEffects
+from bagwise.heads.base import FixedEffects
 from linear_data import FIXED
 
 # ---------------------------------------------------------------- fixed effects

@@ -1,8 +1,7 @@
-"""The shrinkage model's objective: minus the log posterior density, with its derivatives.
+"""The shrinkage model: minus its log posterior density, with derivatives, and the mode of that.
 
 A label depends on its bag through ξ_i and ν_i. With the posterior N(m_i, diag(v_i)) of its
-embedding (:mod:`bagwise.embedding.posterior`), the map P of functions
-(:mod:`bagwise.embedding.model`) and the noise σ²,
+embedding and the map P of functions (:mod:`bagwise.embedding.posterior`), and the noise σ²,
 
     ξ_i = f_i·γ + g·m_i         ν_i = Σ_k v_ik g_k² + η w^T S w + σ²         g = P w
     J = −Σ_i log p(y_i | ξ_i, ν_i) + ‖w‖²/2ρ² + weak priors on log σ², log η, log ℓ
@@ -16,19 +15,27 @@ eigenvectors are never differentiated. The second derivatives in ℓ are differe
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float64, Int
+from scipy.linalg import pinvh
+from scipy.optimize import minimize
 
 from bagwise.embedding.posterior import EmbeddingPosterior
-from bagwise.embedding.prior import Prior
+from bagwise.embedding.prior import ConvolvedPrior, Prior
 from bagwise.embedding.sums import BagStats
+from bagwise.exceptions import BagwiseWarning
 from bagwise.likelihoods.base import Likelihood, Terms
 from bagwise.likelihoods.gaussian import Gaussian
 
 Vector = Float64[np.ndarray, " n"]
+Theta = Float64[np.ndarray, " k"]
+Square = Float64[np.ndarray, "k k"]
+PerSize = Float64[np.ndarray, " m"]
+
 
 # Standard deviation of the log-normal priors on σ², η and ℓ: a factor of e^4 up or down is not
 # surprising. They keep the optimum finite where the data are silent, as on η if all bags are large.
@@ -43,6 +50,19 @@ LENGTH_STEP = 1e-5
 
 # Noise at the start, as a share of the variance of the (standardised) labels.
 START_NOISE = 0.5
+
+# The weight variance is sought in this range (labels standardised) and to this precision in logs.
+WEIGHT_VAR_RANGE = (1e-4, 1e6)
+LOG_WEIGHT_VAR_TOLERANCE = 0.02
+MAX_ROUNDS = 50
+
+# Norm of the gradient at which the mode is found, per bag.
+GRADIENT_TOLERANCE = 1e-8
+
+# Log density that may be missing at the end before we warn. Unlike the gradient, which is steep
+# where labels leave almost no noise, it does not depend on the scale of the parameters.
+SHORTFALL_WARNING = 0.1
+MAX_STEPS = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +104,7 @@ class ShrinkageProblem:
         return self.embed(None if length is None else float(np.log(length)), 1.0)
 
     @property
-    def sizes(self) -> Float64[np.ndarray, " m"]:
+    def sizes(self) -> PerSize:
         """Distinct sizes of the bags."""
         return self.start_embedding.sizes
 
@@ -114,7 +134,7 @@ class ShrinkageProblem:
         return len(self.scale_names)
 
     @cached_property
-    def start(self) -> Float64[np.ndarray, " k"]:
+    def start(self) -> Theta:
         """θ of the constant function, with a bag of median size halfway shrunk."""
         length, model = self.prior.start_length, self.start_embedding.model
         median = float(np.median(self.sizes[self.size_of]))
@@ -126,9 +146,7 @@ class ShrinkageProblem:
         n_weights = model.function_map.shape[1] + self.effects.shape[1]
         return np.concatenate([np.zeros(n_weights), [scales[name] for name in self.scale_names]])
 
-    def split(
-        self, theta: Float64[np.ndarray, " k"]
-    ) -> tuple[np.ndarray, np.ndarray, Float64[np.ndarray, " s"]]:
+    def split(self, theta: Theta) -> tuple[np.ndarray, np.ndarray, Float64[np.ndarray, " s"]]:
         """Return w, γ and the log scales of θ."""
         at_scales = len(theta) - self.n_scales
         q = at_scales - self.effects.shape[1]
@@ -141,7 +159,7 @@ class LabelMoments:
     ν depends on a bag only through its size, so it is kept per distinct size: (m,) and (m, k).
     """
 
-    def __init__(self, problem: ShrinkageProblem, theta: Float64[np.ndarray, " k"]) -> None:
+    def __init__(self, problem: ShrinkageProblem, theta: Theta) -> None:
         self.problem = problem
         self.w, self.gamma, scales = problem.split(theta)
         at = dict(zip(problem.scale_names, scales.tolist(), strict=True))
@@ -154,7 +172,8 @@ class LabelMoments:
         self.bag_var = self.posterior.var
         self.g = self.model.function_map @ self.w
         self.unseen = self.eta * float(self.model.unseen_variance(self.w[None])[0])
-        self.slope = problem.prior.slope(at["length"]) if "length" in at else None
+        prior = problem.prior
+        self.slope = prior.slope(at["length"]) if isinstance(prior, ConvolvedPrior) else None
         self.columns = len(self.w), len(self.w) + len(self.gamma)
         self.column_of = {name: self.columns[1] + i for i, name in enumerate(problem.scale_names)}
         self.d_mean = self._d_mean(len(theta))
@@ -199,12 +218,12 @@ class LabelMoments:
             )
         return slopes
 
-    def by_size(self, values: Vector) -> Float64[np.ndarray, " m"]:
+    def by_size(self, values: Vector) -> PerSize:
         """Return the weighted sum of a value over the bags of each size."""
         weighted = self.problem.sample_weight * values
         return np.bincount(self.problem.size_of, weighted, minlength=len(self.bag_var))
 
-    def products(self, mean: Vector, cross: Vector, var: Vector) -> Float64[np.ndarray, "k k"]:
+    def products(self, mean: Vector, cross: Vector, var: Vector) -> Square:
         """Return Σ_i weight_i of the products of first derivatives, with these coefficients."""
         weight, of = self.problem.sample_weight, self.problem.size_of
         total = (self.d_mean * (weight * mean)[:, None]).T @ self.d_mean
@@ -214,7 +233,7 @@ class LabelMoments:
             total += crossed + crossed.T
         return total
 
-    def curvature(self, by_mean: Vector, by_var: Float64[np.ndarray, " m"]) -> np.ndarray:
+    def curvature(self, by_mean: Vector, by_var: PerSize) -> np.ndarray:
         """Return Σ_i by_mean_i ∂²ξ_i + Σ_s by_var_s ∂²ν_s, (k, k), without the terms of ℓ."""
         q, _ = self.columns
         total = np.zeros((self.d_mean.shape[1],) * 2)
@@ -232,7 +251,7 @@ class LabelMoments:
         return total
 
     def _curvature_of_eta(
-        self, by_mean: Vector, by_var: Float64[np.ndarray, " m"]
+        self, by_mean: Vector, by_var: PerSize
     ) -> tuple[Float64[np.ndarray, " q"], float]:
         """Return the second derivatives in (w, log η) and in log η twice."""
         first, second = self.posterior.slopes
@@ -260,13 +279,13 @@ class Evaluation:
     """
 
     value: float
-    gradient: Float64[np.ndarray, " k"]
+    gradient: Theta
     at: LabelMoments
     terms: Terms
-    precision: Float64[np.ndarray, " k"] | float = 0.0
+    precision: Theta | float = 0.0
 
     @cached_property
-    def hessian(self) -> Float64[np.ndarray, "k k"]:
+    def hessian(self) -> Square:
         """The Hessian, but for log ℓ."""
         terms, weight = self.terms, self.at.problem.sample_weight
         observed = self.at.products(terms.mean_mean, terms.mean_var, terms.var_var)
@@ -274,19 +293,19 @@ class Evaluation:
         return self._with_priors(observed)
 
     @cached_property
-    def fisher(self) -> Float64[np.ndarray, "k k"]:
+    def fisher(self) -> Square:
         """The Fisher information."""
         terms = self.terms
         return self._with_priors(
             self.at.products(terms.fisher_mean, terms.fisher_cross, terms.fisher_var)
         )
 
-    def _with_priors(self, matrix: Float64[np.ndarray, "k k"]) -> Float64[np.ndarray, "k k"]:
+    def _with_priors(self, matrix: Square) -> Square:
         matrix[np.diag_indices_from(matrix)] += self.precision
         return matrix
 
 
-def likelihood_at(problem: ShrinkageProblem, theta: Float64[np.ndarray, " k"]) -> Evaluation:
+def likelihood_at(problem: ShrinkageProblem, theta: Theta) -> Evaluation:
     """Return −Σ_i weight_i log p(y_i | ξ_i, ν_i) at θ, with its derivatives."""
     at = LabelMoments(problem, theta)
     terms = problem.likelihood.terms(problem.labels, at.mean, at.var[problem.size_of])
@@ -303,13 +322,13 @@ class Objective:
         self.weight_var = weight_var
         self._theta: np.ndarray | None = None
 
-    def __call__(self, theta: Float64[np.ndarray, " k"]) -> Evaluation:
+    def __call__(self, theta: Theta) -> Evaluation:
         """Evaluate at θ."""
         if self._theta is None or not np.array_equal(theta, self._theta):
             self._theta, self._evaluation = theta.copy(), self._evaluate(theta)
         return self._evaluation
 
-    def hessian(self, theta: Float64[np.ndarray, " k"]) -> Float64[np.ndarray, "k k"]:
+    def hessian(self, theta: Theta) -> Square:
         """Return the Hessian, with the row and column of log ℓ if there is one."""
         at = self(theta)
         if "length" not in self.problem.scale_names:
@@ -321,7 +340,7 @@ class Objective:
         hessian[-1, :] = hessian[:, -1] = column
         return hessian
 
-    def _evaluate(self, theta: Float64[np.ndarray, " k"]) -> Evaluation:
+    def _evaluate(self, theta: Theta) -> Evaluation:
         likelihood = likelihood_at(self.problem, theta)
         w, gamma, scales = self.problem.split(theta)
         precision = np.concatenate(
@@ -339,4 +358,107 @@ class Objective:
             value=likelihood.value + 0.5 * float(np.sum(precision * away**2)),
             gradient=likelihood.gradient + precision * away,
             precision=precision,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Mode:
+    """The optimum and how it was found.
+
+    Attributes
+    ----------
+    theta : (k,), (w, γ, log σ², log η[, log ℓ])
+    weight_var : ρ²
+    value : J at the optimum
+    loss : −log evidence per bag, up to a constant that depends on the labels only
+    gradient_norm, n_steps : of the optimisation
+    shortfall : ½ g^T F^+ g, the log density by which the optimum is missed, but for directions of
+        which the labels say nothing
+    """
+
+    theta: Theta
+    weight_var: float
+    value: float
+    loss: float
+    gradient_norm: float
+    n_steps: int
+    shortfall: float
+
+
+def find_mode(problem: ShrinkageProblem, weight_var: float, start: Theta | None = None) -> Mode:
+    """Minimise J at one weight variance, by a trust-region Newton method.
+
+    The loss is Laplace's approximation to −log p(y | ρ²), with the Fisher information in place of
+    the Hessian: J + ½ log det F + ½ q log ρ².
+    """
+    objective = Objective(problem, weight_var)
+    found = minimize(
+        lambda theta: objective(theta).value,
+        problem.start if start is None else start,
+        jac=lambda theta: objective(theta).gradient,
+        hess=objective.hessian,
+        method="trust-exact",
+        options={"gtol": GRADIENT_TOLERANCE * len(problem.labels), "maxiter": MAX_STEPS},
+    )
+    at = objective(found.x)
+    n_weights = len(problem.split(found.x)[0])
+    loss = at.value + 0.5 * np.linalg.slogdet(at.fisher)[1] + 0.5 * n_weights * np.log(weight_var)
+    return Mode(
+        theta=found.x,
+        weight_var=weight_var,
+        value=at.value,
+        # Where the information is singular there is no evidence to prefer these features for.
+        loss=float(loss) / len(problem.labels) if np.isfinite(loss) else np.inf,
+        gradient_norm=float(np.linalg.norm(at.gradient)),
+        n_steps=int(found.nit),
+        shortfall=0.5 * float(at.gradient @ pinvh(at.fisher) @ at.gradient),
+    )
+
+
+def find_mode_by_evidence(problem: ShrinkageProblem, start: float = 1.0) -> Mode:
+    """Choose ρ² by the evidence, in MacKay's fixed-point form, and return the mode there.
+
+    ρ² ← ‖w‖²/(q − tr(A_ww)/ρ²) with A the inverse of the Fisher information: the size of the
+    weights over the number of them that the data determine.
+
+    References
+    ----------
+    MacKay (1992), Bayesian interpolation.
+    """
+    mode = find_mode(problem, start)
+    steps = mode.n_steps
+    for _ in range(MAX_ROUNDS):
+        weight_var = _updated_weight_var(problem, mode)
+        if abs(np.log(weight_var / mode.weight_var)) < LOG_WEIGHT_VAR_TOLERANCE:
+            break
+        mode = find_mode(problem, weight_var, mode.theta)
+        steps += mode.n_steps
+    return replace(mode, n_steps=steps)
+
+
+def _updated_weight_var(problem: ShrinkageProblem, mode: Mode) -> float:
+    w, _, _ = problem.split(mode.theta)
+    fisher = Objective(problem, mode.weight_var)(mode.theta).fisher
+    spread = np.trace(_inverse(fisher)[: len(w), : len(w)])
+    determined = max(len(w) - spread / mode.weight_var, 1e-3)
+    return float(np.clip(w @ w / determined, *WEIGHT_VAR_RANGE))
+
+
+def _inverse(fisher: Square) -> Square:
+    """Return F^-1; without the directions of which labels say nothing, if there are such."""
+    try:
+        return np.linalg.inv(fisher)
+    except np.linalg.LinAlgError:
+        return pinvh(fisher)
+
+
+def warn_if_unfinished(mode: Mode) -> None:
+    """Warn in plain language if the optimisation stopped short of the mode."""
+    if mode.shortfall > SHORTFALL_WARNING:
+        warnings.warn(
+            f"the fit stopped after {mode.n_steps} steps before it had converged (log density "
+            f"{mode.shortfall:.1e} short). Its predictions can be used, but a smaller "
+            "bandwidth, fewer landmarks or a larger covariance_floor fit more cleanly.",
+            BagwiseWarning,
+            stacklevel=2,
         )

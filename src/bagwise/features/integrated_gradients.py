@@ -1,10 +1,10 @@
-"""Column split: how much of the change of a function between two points is due to each column.
+"""Integrated gradients: the part of each column in the change of a function between two points.
 
 On the straight way x(t) = a + t(x − a), the fundamental theorem of calculus gives
 
     f(x) − f(a) = Σ_j c_j,      c_j = (x_j − a_j) ∫ ∂f/∂x_j (x(t)) dt
 
-the integrated gradients (Aumann and Shapley's value of column j), here of f = v·φ.
+(Aumann and Shapley's value of column j), here of f = v·φ.
 
 References
 ----------
@@ -54,7 +54,7 @@ def split_by_column(
 
     Examples
     --------
-    >>> from bagwise.features.scaling import Scaling
+    >>> from bagwise.features.maps import Scaling
     >>> u = np.array([[1.0, 0.0]])
     >>> features = LandmarkFeatures(Linear(), Scaling.of(np.zeros(2), np.ones(2)), u)
     >>> split_by_column(features, np.array([2.0]), np.array([[3.0, 5.0]]))

@@ -1,4 +1,4 @@
-"""The progress bar: seen in a terminal, never in a log, and gone at the end."""
+"""The progress bar is seen in a terminal, never in a log; one thread where it was asked for."""
 
 import io
 import os
@@ -7,10 +7,13 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 import bagwise
-from bagwise._utils.progress import Progress, progress_shown, wanted
+from bagwise._utils import work
+from bagwise._utils.work import Progress, one_thread, progress_shown, wanted
 
 
 class Terminal(io.StringIO):
@@ -100,7 +103,7 @@ def test_more_steps_than_were_announced_do_no_harm(terminal):
 
 
 SCRIPT = """
-from bagwise._utils.progress import Progress, progress_shown, wanted
+from bagwise._utils.work import Progress, progress_shown, wanted
 with Progress("counting", 3) as progress:
     for _ in range(3):
         progress.advance()
@@ -164,3 +167,32 @@ def test_progress_is_wanted_only_where_somebody_said_so():
         with progress_shown(False):
             assert not wanted()
     assert not wanted()
+
+
+np.linalg.eigh(np.eye(2))  # so that there is a BLAS to look at
+
+
+def counts(*kinds):
+    return {
+        library["filepath"]: library["num_threads"]
+        for library in threadpool_info()
+        if library["user_api"] in kinds
+    }
+
+
+def test_one_thread_within_and_as_before_afterwards():
+    before = counts("blas", "openmp")
+    with one_thread():
+        assert set(counts("blas", "openmp").values()) == {1}
+        with one_thread("blas"):
+            assert set(counts("blas").values()) == {1}
+    assert counts("blas", "openmp") == before
+    with pytest.raises(KeyError), one_thread("blas"):
+        raise KeyError
+    assert counts("blas", "openmp") == before
+
+
+def test_libraries_are_looked_for_again_only_after_an_import():
+    found = work._controller(1)
+    assert work._controller(1) is found
+    assert work._controller(2) is not found

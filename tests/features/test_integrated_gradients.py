@@ -7,10 +7,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
-from bagwise.features.column_split import split_by_column
+from bagwise.features.integrated_gradients import split_by_column
 from bagwise.features.kernels import RBF, Additive, Energy, Kernel, Linear, Matern
-from bagwise.features.maps import FourierFeatures, LandmarkFeatures
-from bagwise.features.scaling import Scaling
+from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
 
 RNG = np.random.default_rng(0)
 SCALING = Scaling.of(np.array([1.0, -2.0, 0.5]), np.array([2.0, 0.5, 1.0]))
@@ -130,7 +129,7 @@ def test_a_long_way_has_enough_nodes():
 
 def test_points_in_blocks_are_as_points_alone(monkeypatch):
     whole = {name: split_by_column(f, weights_of(f), POINTS) for name, f in SMOOTH.items()}
-    monkeypatch.setattr("bagwise.features.column_split.BLOCK_ELEMENTS", 7)
+    monkeypatch.setattr("bagwise.features.integrated_gradients.BLOCK_ELEMENTS", 7)
     for name, features in SMOOTH.items():
         parts = split_by_column(features, weights_of(features), POINTS)
         assert_allclose(parts, whole[name], atol=1e-9)
