@@ -263,10 +263,9 @@ class Bags(StackedBags):
         >>> bags.feature_names, bags.sizes, y
         (('x',), array([2, 1]), array([0, 1]))
         """
-        roles = {"bag": bag, "features": features, "covariates": covariates, "weights": weights}
-        roles |= {"label": label, "one_hot": one_hot, "missing": missing, "na_values": na_values}
-        roles |= {"decimal": decimal, "thousands": thousands}
-        return cls._of(read_bags(frame, kind="frame", labels=labels, **roles))
+        marks = {"na_values": na_values, "decimal": decimal, "thousands": thousands}
+        roles = Roles(bag, features, covariates, weights, label, one_hot, missing, **marks)
+        return cls._of(read_bags(frame, roles, kind="frame", labels=labels))
 
     @overload
     @classmethod
@@ -375,8 +374,7 @@ class Bags(StackedBags):
         ([[1.0, 2.0], [5.0, 6.0]], ('X_pca_0', 'X_pca_1'), array([60, 70]))
         """
         roles = Roles(bag, None, covariates, weights, label, one_hot, missing)
-        options = {"use_rep": use_rep, "layer": layer, "labels": labels}
-        return cls._of(read_anndata(adata, roles, **options))
+        return cls._of(read_anndata(adata, roles, use_rep=use_rep, layer=layer, labels=labels))
 
     @overload
     @classmethod
@@ -418,16 +416,13 @@ class Bags(StackedBags):
         BagStream(1708 bags, 8824 points, 1 feature;
         sizes 1 / 1 / 2 / 5 / 94 (min / 25% / median / 75% / max))
         """
-        reading = scan_bags(
-            path, label=label, labels=labels, progress=progress, batch_rows=batch_rows, **roles
-        )
-        return cls._of(reading)
+        how = {"label": label, "labels": labels, "progress": progress, "batch_rows": batch_rows}
+        return cls._of(scan_bags(path, **how, **roles))
 
     @classmethod
     def _of(cls, reading: Reading) -> Any:
         """Return the bags, and the labels if there are any; warn of what was left out."""
-        in_memory = "points" in reading.parts
-        bags = cls(**reading.parts) if in_memory else BagStream.of(reading)
+        bags = cls(**reading.parts) if "points" in reading.parts else BagStream.of(reading)
         reading.report.warn(stacklevel=3)
         return bags if reading.schema.label is None else (bags, reading.labels)
 
@@ -482,13 +477,7 @@ def as_bags(X: Any) -> Bags:
 
 
 def _named_arrays(arrays: Any, ids: Any) -> tuple[list[Any], Shaped[np.ndarray, " n_bags"]]:
-    """Return the arrays of the bags as a list, and their ids: given, their own, or counted.
-
-    Examples
-    --------
-    >>> _named_arrays({"a": [[1.0]]}, None)
-    ([[[1.0]]], array(['a'], dtype='<U1'))
-    """
+    """Return the arrays of the bags as a list, and their ids: given, their own, or counted."""
     own = list(arrays) if isinstance(arrays, Mapping) else series_index(arrays)
     if ids is not None:
         ids = id_array(ids)

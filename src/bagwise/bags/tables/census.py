@@ -1,19 +1,119 @@
-"""Census: what rows in any order, as they come, say about the bags that they belong to."""
+"""What rows in any order, as they come, say: of their bags (Census), and to a schema (Lessons)."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64, Shaped
+from jaxtyping import Bool, Float, Float64, Int, Int64, Shaped
 
-from bagwise.bags.grouping import Grouping, group_columns, id_array, keys, locate
-from bagwise.bags.tables.read_report import Constancy, Extremes, grown
-from bagwise.bags.tables.rows import Rows
+from bagwise.bags.grouping import (
+    Grouping,
+    composite_ids,
+    first_appearance,
+    group_columns,
+    id_array,
+    keys,
+    locate,
+    missing,
+    show,
+)
+from bagwise.bags.tables.frames import Table
+from bagwise.bags.tables.read_report import Constancy, Extremes, Sample, grown
 from bagwise.bags.validation import bad_weight, is_weight, no_weight
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
+
+if TYPE_CHECKING:
+    from bagwise.bags.tables.schema import Schema
+
+# Numbers of columns whose medians are taken together: to begin takes longer than a short column.
+MEDIAN_NUMBERS = 1 << 20
+# Numbers of a sample that stands for all rows when medians are learnt.
+SAMPLE_NUMBERS = 1 << 24
+
+Category = str | int | float | bool
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of a table, or of a batch of one, that are used, as arrays; nothing is grouped.
+
+    Attributes
+    ----------
+    ids : tuple of arrays (n_rows,)
+        One per bag column; see :func:`bagwise.bags.tables.frames.group_columns`.
+    points : array (n_rows, n_features)
+        One-hot encoded and imputed.
+    covariates : float64 array (n_rows, n_covariates)
+        Likewise; without columns if there are no covariates.
+    weights : float64 array (n_rows,) or None
+    labels : array (n_rows,) or None
+    left_out : tuple of arrays (n_left_out,)
+        Ids of rows that the schema leaves out, as they have missing values.
+    gaps : dict of int
+        Number of missing values of each column that has any.
+    """
+
+    ids: tuple[Shaped[np.ndarray, " n_rows"], ...]
+    points: Float[np.ndarray, "n_rows n_features"]
+    covariates: Float64[np.ndarray, "n_rows n_covariates"]
+    weights: Float64[np.ndarray, " n_rows"] | None
+    labels: Shaped[np.ndarray, " n_rows"] | None
+    left_out: tuple[Shaped[np.ndarray, " n_left_out"], ...]
+    gaps: dict[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where a row is, for messages: its bag, and its number.
+
+    Attributes
+    ----------
+    ids : tuple of arrays (n_rows,)
+        One per bag column.
+    first_row : int, array (n_rows,) or None
+        Number of the first row, or of each, in a larger table; None to number them within bags.
+    kept : array (n_kept,), optional
+        The rows that are spoken of, if some are left out.
+
+    Examples
+    --------
+    >>> ids = (np.array(["a", "b", "b"]),)
+    >>> Place(ids).of(2), Place(ids, 1000).of(2)
+    ("bag 'b', row 1", "bag 'b', row 1002 of the table")
+    """
+
+    ids: tuple[Shaped[np.ndarray, " n_rows"], ...]
+    first_row: int | Int[np.ndarray, " n_rows"] | None = None
+    kept: Int64[np.ndarray, " n_kept"] | None = None
+
+    def of(self, row: int) -> str:
+        """Name the bag and the number of a row."""
+        row = row if self.kept is None else int(self.kept[row])
+        bag = f"bag {show(composite_ids(self.ids, np.array([row]))[0])}"
+        if self.first_row is not None:
+            return f"{bag}, row {self.number(row)} of the table"
+        same = np.ones(row, dtype=bool)
+        for column in self.ids:
+            same &= column[:row] == column[row]
+        return f"{bag}, row {same.sum()}"
+
+    def number(self, row: int) -> int:
+        """Return the number of a row in the larger table, or in this one if there is none."""
+        if isinstance(self.first_row, np.ndarray):
+            return int(self.first_row[row])
+        return row + (self.first_row or 0)
+
+    def first(self, mask: Bool[np.ndarray, " n"]) -> str:
+        """Name the first row that is in a mask."""
+        return self.of(int(np.flatnonzero(mask)[0]))
+
+    def bags(self, mask: Bool[np.ndarray, " n_rows"]) -> list[object]:
+        """Return the bags that have a row in the mask, in order of appearance."""
+        return list(dict.fromkeys(composite_ids(self.ids, np.flatnonzero(mask)).tolist()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,3 +350,113 @@ class Spread:
             center = self.center + gap * (m / (n + m))
             squares = self.squares + squares + gap**2 * (n * m / (n + m))
         self.center, self.squares, self._n = center, squares, n + m
+
+
+class Lessons:
+    """What rows teach a schema, as batches come: categories and medians."""
+
+    def __init__(self, schema: Schema, sample_rows: float) -> None:
+        self._schema, self._bags = schema, BagCounts()
+        impute = schema.numeric if schema.missing == "impute" else []
+        self._per_bag = [name for name in impute if name in schema.covariates]
+        self._per_row = [name for name in impute if name not in schema.covariates]
+        if sample_rows < math.inf:
+            sample_rows = min(sample_rows, SAMPLE_NUMBERS // max(1, len(self._per_row)))
+        self._sample = Sample(sample_rows, np.random.default_rng(0))
+        self._of_bags = Sample(math.inf, np.random.default_rng(0))
+        self._categories: dict[str, dict[Any, None]] = {
+            name: {} for name, categories in schema.one_hot.items() if not categories
+        }
+
+    def add(self, table: Table, rows: Int64[np.ndarray, " k"]) -> None:
+        """Learn from some rows of a table."""
+        if self._per_row:
+            self._sample.add(self._numbers(table, self._per_row, rows))
+        if self._per_bag:
+            ids = tuple(column[rows] for column in table.ids(self._schema.bag))
+            first = rows[self._bags.add(ids).first_rows()]
+            self._of_bags.add(self._numbers(table, self._per_bag, first))
+        for name, found in self._categories.items():
+            column = self._schema.values(table, name)[rows]
+            found |= dict.fromkeys(column[first_appearance(column)[1]].tolist())
+
+    def _numbers(
+        self, table: Table, names: list[str], rows: Int64[np.ndarray, " k"]
+    ) -> Float64[np.ndarray, "k q"]:
+        columns = [self._schema.numbers(table, name)[rows] for name in names]
+        return np.column_stack(columns).astype(np.float64, copy=False)
+
+    def one_hot(self) -> dict[str, tuple[Category, ...]]:
+        """Return the categories of the columns that had none, in order."""
+        known = {}
+        for name, seen in self._categories.items():
+            found = np.array([*seen, None], dtype=object)
+            found = found[~missing(found)]
+            if not len(found):
+                raise InvalidBagsError.because(
+                    f"column {name!r} has no value at all",
+                    "at least one category to encode",
+                    "Leave it out of one_hot and of the features.",
+                )
+            known[name] = tuple(sorted(check_categories(found.tolist(), name)))
+        return known
+
+    def fill(self) -> dict[str, float]:
+        """Return what to put in place of missing values."""
+        parts = ((self._per_row, self._sample), (self._per_bag, self._of_bags))
+        return {
+            name: value
+            for names, sample in parts
+            if names
+            for name, value in zip(names, medians(names, sample.rows()), strict=True)
+        }
+
+
+def medians(names: list[str], rows: Float64[np.ndarray, "n q"]) -> list[float]:
+    """Return the medians of the finite numbers of columns, to put in place of missing ones.
+
+    Examples
+    --------
+    >>> medians(["x", "y"], np.array([[1.0, 3.0], [np.nan, 1.0], [4.0, 2.0]]))
+    [2.5, 2.0]
+    """
+    found: list[float] = []
+    step = max(1, MEDIAN_NUMBERS // max(1, len(rows)))
+    for start in range(0, len(names), step):
+        columns = np.array(rows[:, start : start + step].T, order="C")
+        columns[np.isinf(columns)] = np.nan
+        empty = np.isnan(columns).all(axis=1)
+        if empty.any():
+            raise InvalidBagsError.because(
+                f"column {names[start + int(np.argmax(empty))]!r} has no value at all",
+                "at least one number to take the median of",
+                "Leave it out of the features and covariates.",
+            )
+        found += np.nanmedian(columns, axis=1).tolist()
+    return found
+
+
+def check_categories(categories: Any, name: str) -> tuple[Category, ...]:
+    """Return categories as a tuple of distinct strings, numbers or truth values, all of one kind.
+
+    Whole numbers are integers, whatever the column's type: a library that has no missing integers
+    makes floats of them.
+    """
+    plain = [value.item() if isinstance(value, np.generic) else value for value in categories]
+    plain = [int(v) if isinstance(v, float) and v.is_integer() else v for v in plain]
+    kinds = {type(value) for value in plain}
+    if not (kinds <= {str} or kinds <= {bool} or kinds <= {int, float}):
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise InvalidBagsError.because(
+            f"column {name!r} has categories of type{'s' if len(kinds) > 1 else ''} {names}",
+            "only text, only numbers or only truth values",
+            "Convert the column to text.",
+        )
+    repeated = [value for value, times in Counter(plain).items() if times > 1]
+    if repeated:
+        raise InvalidBagsError.because(
+            f"column {name!r} has the category {repeated[0]!r} twice",
+            "every category once",
+            "Remove one of the two.",
+        )
+    return tuple(plain)

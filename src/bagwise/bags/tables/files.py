@@ -79,7 +79,7 @@ class Source:
         """Read a file into memory, but for columns of which it is known that nobody needs them."""
         file = TableFile.of(path, kind, plan.cells)
         check_asked(file, plan, labels)
-        asked, header = set(_asked(plan)), file.header
+        asked, header = set(plan.columns), file.header
         if isinstance(plan, Roles) and plan.features is None:
             types = {} if header is None else {name: header.dtype(name) for name in header.columns}
             asked |= {n for n in file.names if _may_be_feature(types.get(n))}
@@ -292,7 +292,7 @@ def check_asked(file: TableFile, plan: Roles | Schema, labels: Table | None) -> 
     """Raise unless a file, or the labels table, has all columns that are asked for."""
     own = set(file.names)
     there = own | set(() if labels is None else labels.columns)
-    absent = [name for name in _asked(plan) if name not in there]
+    absent = [name for name in plan.columns if name not in there]
     ids = [name for name in name_list(plan.bag) if name not in own and name in there]
     if absent or ids:
         raise no_column(file, [*absent, *ids])
@@ -516,13 +516,3 @@ def damaged(path: Path, error: Exception) -> BagwiseError:
         "a whole Parquet file",
         "Copy or write it again; it may be cut off, damaged, or of another kind.",
     )
-
-
-def _asked(plan: Roles | Schema) -> list[str]:
-    """Return the columns that are asked for by name."""
-    if isinstance(plan, Schema):
-        return list(plan.columns)
-    one_hot = [str(name) for name in name_list(plan.one_hot)]
-    singles = [name for name in (plan.weights, plan.label) if name is not None]
-    features = [] if plan.features is None else name_list(plan.features)
-    return [*name_list(plan.bag), *name_list(plan.covariates), *singles, *features, *one_hot]

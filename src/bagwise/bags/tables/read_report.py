@@ -17,16 +17,17 @@ B. M. Hill (1975), A simple general approach to inference about the tail of a di
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64, Shaped
 
-from bagwise.bags.tables.rows import SHOWN, Sample, by_column, count, some
+from bagwise.bags.grouping import show
 from bagwise.exceptions import BagwiseWarning
 
+SHOWN = 5  # bags, columns or categories that a message names before it only counts the others
 NAMED = 100  # columns left out that are named before the others are only counted
 # Chance below which rows of a bag do not agree by accident.
 BY_CHANCE = 1e-6
@@ -153,23 +154,8 @@ class ReadReport:
             warnings.warn(" ".join(lines), BagwiseWarning, stacklevel=stacklevel + 1)
 
 
-def outlier_lines(
-    array: Float[np.ndarray, "rows columns"], names: Sequence[str], what: str = "Column"
-) -> tuple[str, ...]:
-    """Say which values of columns lie far from all others, and what to do if they are not meant.
-
-    Examples
-    --------
-    >>> x = np.append(np.linspace(0, 1, 99), 1e6)[:, None]
-    >>> print(*outlier_lines(x, ["x"]))
-    Column 'x' has 1 value of 1000000.0, far from all others (0 to 1): if it stands for a missing
-    value, say na_values=1000000.0 (--na), and missing="drop" or "impute".
-    """
-    return tell(find_outliers(array), names, what)
-
-
 def tell(found: Sequence[Outlier], names: Sequence[str], what: str = "Column") -> tuple[str, ...]:
-    """Say in one sentence each what outliers there are."""
+    """Say in one sentence each what outliers there are, and what to do if they are not meant."""
     return tuple(
         f"{what} {names[outlier.column]!r} has {count(outlier.count, 'value')} of "
         f"{outlier.value!r}, far from all others ({outlier.low:.4g} to {outlier.high:.4g}): if it "
@@ -177,6 +163,48 @@ def tell(found: Sequence[Outlier], names: Sequence[str], what: str = "Column") -
         'missing="drop" or "impute".'
         for outlier in found
     )
+
+
+class Sample:
+    """A random sample of rows of numbers of which nobody knows how many will come.
+
+    Every row is given a random number, and the k rows with the smallest are kept.
+
+    Examples
+    --------
+    >>> sample = Sample(2, np.random.default_rng(0))
+    >>> for start in (0.0, 10.0):
+    ...     sample.add(np.arange(start, start + 5)[:, None])
+    >>> sample.rows().shape
+    (2, 1)
+    """
+
+    def __init__(self, k: float, rng: np.random.Generator) -> None:
+        self._k, self._rng, self._below = k, rng, 1.0
+        self._drawn = np.zeros(0)
+        self._rows: Any = None
+
+    def add(self, rows: Float[np.ndarray, "m q"]) -> None:
+        """Add rows, of which some may be kept."""
+        drawn = self._rng.random(len(rows))
+        mask = drawn < self._below
+        self._drawn = np.concatenate([self._drawn, drawn[mask]])
+        rows = rows if mask.all() else rows[mask]
+        self._rows = rows if self._rows is None else np.vstack([self._rows, rows])
+        if len(self._drawn) > 2 * self._k:
+            self._cut()
+
+    def _cut(self) -> None:
+        k = int(self._k)
+        best = np.argpartition(self._drawn, k)[:k]
+        self._drawn, self._rows = self._drawn[best], self._rows[best]
+        self._below = float(self._drawn.max())
+
+    def rows(self) -> Float[np.ndarray, "k q"]:
+        """Return the sample: all rows, if there were no more than k."""
+        if len(self._drawn) > self._k:
+            self._cut()
+        return self._rows
 
 
 @dataclass(frozen=True)
@@ -414,3 +442,40 @@ class Constancy:
             if alike < 1 and n_pairs * np.log(alike) < np.log(BY_CHANCE):
                 found.append(column)
         return found
+
+
+def some(names: Iterable[object], shown: int = SHOWN) -> str:
+    """Write the first few of some values, and how many more there are.
+
+    Examples
+    --------
+    >>> some(["a", "b", "c"]), some([1, 2, 3], shown=1)
+    ("'a', 'b', 'c'", '1 and 2 more')
+    """
+    written = [show(name) for name in names]
+    rest = len(written) - shown
+    return ", ".join(written[:shown]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def count(number: int, noun: str) -> str:
+    """Write a number of things.
+
+    Examples
+    --------
+    >>> count(1, "row"), count(12345, "row")
+    ('1 row', '12,345 rows')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def by_column(counts: Mapping[str, int]) -> str:
+    """Write how many of something each column has.
+
+    Examples
+    --------
+    >>> by_column({"age": 2, "dose": 1})
+    "2 in column 'age', 1 in column 'dose'"
+    """
+    parts = [f"{number:,} in column {name!r}" for name, number in counts.items()]
+    rest = len(parts) - SHOWN
+    return ", ".join(parts[:SHOWN]) + (f" and some in {rest} more columns" if rest > 0 else "")

@@ -31,7 +31,7 @@ from bagwise.bags.grouping import (
     sizes_to_offsets,
 )
 from bagwise.bags.tables.cells import Tally
-from bagwise.bags.tables.census import BagCounts, Census
+from bagwise.bags.tables.census import BagCounts, Census, Rows
 from bagwise.bags.tables.files import BATCH_ROWS, Source, is_path, labels_table
 from bagwise.bags.tables.frames import (
     Table,
@@ -42,9 +42,8 @@ from bagwise.bags.tables.frames import (
     name_list,
     values,
 )
-from bagwise.bags.tables.read_report import ReadReport, outlier_lines, tell
+from bagwise.bags.tables.read_report import ReadReport, by_column, count, find_outliers, tell
 from bagwise.bags.tables.roles import Roles
-from bagwise.bags.tables.rows import Place, Rows, by_column, count, no_bag_id
 from bagwise.bags.tables.schema import Schema, nothing_left
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 
@@ -85,9 +84,9 @@ class Reading:
 
 def read_bags(
     given: Any,
+    schema: Schema | Roles | None = None,
     *,
     labels: Any = None,
-    schema: Schema | None = None,
     kind: str | None = None,
     **roles: Any,
 ) -> Reading:
@@ -97,17 +96,15 @@ def read_bags(
     ----------
     given : path or data frame
         One row per point: Parquet or CSV (a file or a folder), pandas, polars or pyarrow.
+    schema : Schema or Roles, optional
+        As learnt in training: the same columns, categories and medians. To predict, use
+        ``schema.without_label()``.
     labels : path or data frame, optional
         One row per bag, with the bag column(s), and the label and covariates as far as it has
         them. Bags that are in one of the two tables only are left out.
-    schema : Schema, optional
-        As learnt in training: the same columns, categories and medians. To predict, use
-        ``schema.without_label()``.
     kind : {"parquet", "csv", "frame"}, optional
         By default, a path is of the kind that its name says.
-    **roles
-        Without a schema: bag, features, covariates, weights, label, one_hot, missing, na_values,
-        sep, decimal and thousands, as in :meth:`bagwise.Bags.from_csv`.
+    **roles : of a ``Roles``, if that is not given
 
     Examples
     --------
@@ -127,9 +124,9 @@ def read_bags(
 
 def scan_bags(
     path: Any,
+    schema: Schema | Roles | None = None,
     *,
     labels: Any = None,
-    schema: Schema | None = None,
     progress: bool = True,
     batch_rows: int = BATCH_ROWS,
     sample_rows: int = SAMPLE_ROWS,
@@ -139,13 +136,6 @@ def scan_bags(
 
     So many rows are read at once (``batch_rows``), and medians are those of a sample of
     ``sample_rows``.
-
-    Examples
-    --------
-    >>> import bagwise.datasets
-    >>> path = bagwise.datasets.__path__[0] + "/polls.parquet"
-    >>> scan_bags(path, bag="race", features=["poll_margin"]).bags.n_points
-    8824
     """
     plan = _plan(schema, roles)
     bag_table = labels_table(labels, plan)
@@ -153,7 +143,7 @@ def scan_bags(
     return read(source, plan, bag_table, progress=progress, sample_rows=sample_rows)
 
 
-def _plan(schema: Schema | None, roles: dict[str, Any]) -> Roles | Schema:
+def _plan(schema: Schema | Roles | None, roles: dict[str, Any]) -> Roles | Schema:
     if schema is not None and roles:
         raise TypeError(f"give a schema or roles, not both: {', '.join(roles)}")
     return Roles(**roles) if schema is None else schema
@@ -253,7 +243,14 @@ class Passes:
             absent = missing(column)
             if absent.any():
                 if self.schema.missing != "drop":
-                    raise no_bag_id(name, absent, Place(ids, start))
+                    row = int(np.flatnonzero(absent)[0]) + (start or 0)
+                    more = int(absent.sum()) - 1
+                    raise InvalidBagsError.because(
+                        f"row {row} of the data frame has no bag: column {name!r} is missing there"
+                        + (f" and in {count(more, 'more row')}" if more else ""),
+                        "a bag id in every row",
+                        'Give these rows an id, or leave them out with missing="drop".',
+                    )
                 keep, gaps[name] = keep & ~absent, int(absent.sum())
         if self.bags is not None and keep.any():
             known = np.flatnonzero(keep)
@@ -317,7 +314,8 @@ class Reader:
                 check_numbers(header, name, tallies.get(name))
         if labels is not None and self.theirs is not None:
             check_present(labels, self.theirs.columns, "labels table")
-            self.theirs.check_numbers(labels)
+            for name in self.theirs.numeric:  # raises with the row of this table
+                self.theirs.numbers(labels, name)
         self.passes = Passes(source, own, progress=progress)
         self.report = ReadReport(n_rows=source.n_rows)
         self.n_unmatched, self.gaps = 0, dict[str, int]()
@@ -457,10 +455,11 @@ class Reader:
         order = dict.fromkeys((*schema.bag, *self.gaps, *schema.columns))
         outliers = tell(census.extremes.outliers(), schema.feature_names)
         if covariates is not None:
-            outliers += outlier_lines(covariates, schema.covariate_names, "Covariate column")
+            found = find_outliers(covariates)
+            outliers += tell(found, schema.covariate_names, "Covariate column")
         if labels is not None and labels.dtype.kind in "fiu" and schema.label is not None:
-            rows = labels.astype(np.float64)[:, None]
-            outliers += outlier_lines(rows, [schema.label], "Label column")
+            found = find_outliers(labels.astype(np.float64)[:, None])
+            outliers += tell(found, [schema.label], "Label column")
         constant = [] if census.constancy is None else census.constancy.columns(census.bags.sizes)
         return replace(
             self.report,
