@@ -158,13 +158,10 @@ class Bags(StackedBags):
         Parameters
         ----------
         X : array-like or data frame (n_points, n_features)
-        groups : array-like (n_points,)
-        weights : array-like (n_points,), optional
+        groups, weights : array-like (n_points,)
+            What of these and X is of pandas must have the same index, where it says anything.
         covariates : array-like, optional
             (n_bags, n_covariates), or (n_points, n_covariates) if constant within each bag.
-
-        What of these is of pandas must have the same index, where it says anything.
-
         feature_names, covariate_names : sequence of str, optional
 
         Examples
@@ -466,12 +463,11 @@ def as_bags(X: Any) -> Bags:
         return Bags.from_list(X)
     if n_axes(X) == 3:
         return Bags.from_array(X)
-    frame = is_frame(X)
     raise InvalidBagsError.because(
         f"got a {type(X).__name__}" + (f" with shape {X.shape}" if hasattr(X, "shape") else ""),
         "Bags, a list of 2-D arrays (or a dict of them), a 3-D array or a tuple (X, groups)",
         'Use Bags.from_frame(frame, bag="...") for a data frame with a column of bag ids.'
-        if frame
+        if is_frame(X)
         else "Pass (X, groups) with the bag of each row, or a list with one 2-D array per bag.",
     )
 
@@ -528,15 +524,12 @@ def _stack_weights(
     ordered = in_bag_order(given, ids, "weights", InvalidBagsError)
     try:
         weights = list(ordered)
+        found = f"there are weights for {len(weights)} bags but {len(parts)} bags"
     except TypeError:  # one number
-        raise InvalidBagsError.because(
-            f"the weights are {show(given)}",
-            "one 1-D array of weights per bag",
-            "Pass a list with one array of weights per bag, or weights=None.",
-        ) from None
+        weights, found = [], f"the weights are {show(given)}"
     if len(weights) != len(parts):
         raise InvalidBagsError.because(
-            f"there are weights for {len(weights)} bags but {len(parts)} bags",
+            found,
             "one 1-D array of weights per bag",
             "Pass a list with one array of weights per bag, or weights=None.",
         )

@@ -141,13 +141,7 @@ def _check_one_type(array: Shaped[np.ndarray, " n"]) -> None:
 
 
 def first_unhashable(values: Shaped[np.ndarray, " n"]) -> int | None:
-    """Return the position of the first value that no set can hold, such as a list.
-
-    Examples
-    --------
-    >>> first_unhashable(np.array([(1, 2), (1, [2]), None], dtype=object))
-    1
-    """
+    """Return the position of the first value that no set can hold, such as a list."""
     doubtful = values.dtype.kind == "O" and not _kinds(values) <= {bool, int, str, float}
     for position, value in enumerate(values) if doubtful else ():
         try:

@@ -153,13 +153,6 @@ def check_labels(y: Any, bags: Any) -> Float64[np.ndarray, " n_bags"]:
     """Return labels as float64 (n_bags,): real, finite, one per bag; a column (n_bags, 1) will do.
 
     They go by id where they have one: see :func:`in_bag_order`.
-
-    Examples
-    --------
-    >>> from bagwise import Bags
-    >>> bags = Bags.from_array(np.zeros((2, 3, 1)), ids=["a", "b"])
-    >>> check_labels([[1], [2]], bags)
-    array([1., 2.])
     """
     labels = _one_per_bag(numbers_per_bag(y, bags.ids), bags)
     bad = np.flatnonzero(~is_usable(labels))
@@ -177,15 +170,7 @@ def check_labels(y: Any, bags: Any) -> Float64[np.ndarray, " n_bags"]:
 
 
 def check_classes(y: Any, bags: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the classes, sorted, and the place of that of each bag among them (n_bags,).
-
-    Examples
-    --------
-    >>> from bagwise import Bags
-    >>> bags = Bags.from_array(np.zeros((3, 2, 1)))
-    >>> check_classes(["no", "yes", "no"], bags)
-    (array(['no', 'yes'], dtype='<U3'), array([0, 1, 0]))
-    """
+    """Return the classes, sorted, and the place of that of each bag among them (n_bags,)."""
     labels = _one_per_bag(array_per_bag(y, bags.ids), bags)
     if labels.dtype.kind == "c" or labels.dtype.names is not None:
         raise InvalidLabelsError.because(

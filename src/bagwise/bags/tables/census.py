@@ -43,18 +43,10 @@ class Rows:
 
     Attributes
     ----------
-    ids : tuple of arrays (n_rows,)
-        One per bag column; see :func:`bagwise.bags.tables.frames.group_columns`.
-    points : array (n_rows, n_features)
-        One-hot encoded and imputed.
-    covariates : float64 array (n_rows, n_covariates)
-        Likewise; without columns if there are no covariates.
-    weights : float64 array (n_rows,) or None
-    labels : array (n_rows,) or None
-    left_out : tuple of arrays (n_left_out,)
-        Ids of rows that the schema leaves out, as they have missing values.
-    gaps : dict of int
-        Number of missing values of each column that has any.
+    ids : one array per bag column; see :func:`bagwise.bags.grouping.group_columns`
+    points, covariates : one-hot encoded and imputed; there may be no column of covariates
+    left_out : ids of rows that the schema leaves out, as they have missing values
+    gaps : number of missing values of each column that has any
     """
 
     ids: tuple[Shaped[np.ndarray, " n_rows"], ...]
@@ -72,12 +64,9 @@ class Place:
 
     Attributes
     ----------
-    ids : tuple of arrays (n_rows,)
-        One per bag column.
-    first_row : int, array (n_rows,) or None
-        Number of the first row, or of each, in a larger table; None to number them within bags.
-    kept : array (n_kept,), optional
-        The rows that are spoken of, if some are left out.
+    ids : one array per bag column
+    first_row : number of the first row, or of each, in a larger table; None to number them in bags
+    kept : the rows that are spoken of, if some are left out
 
     Examples
     --------
@@ -94,18 +83,12 @@ class Place:
         """Name the bag and the number of a row."""
         row = row if self.kept is None else int(self.kept[row])
         bag = f"bag {show(composite_ids(self.ids, np.array([row]))[0])}"
-        if self.first_row is not None:
-            return f"{bag}, row {self.number(row)} of the table"
-        same = np.ones(row, dtype=bool)
-        for column in self.ids:
-            same &= column[:row] == column[row]
-        return f"{bag}, row {same.sum()}"
-
-    def number(self, row: int) -> int:
-        """Return the number of a row in the larger table, or in this one if there is none."""
         if isinstance(self.first_row, np.ndarray):
-            return int(self.first_row[row])
-        return row + (self.first_row or 0)
+            return f"{bag}, row {self.first_row[row]} of the table"
+        if self.first_row is not None:
+            return f"{bag}, row {self.first_row + row} of the table"
+        same = np.all([column[:row] == column[row] for column in self.ids], axis=0)
+        return f"{bag}, row {same.sum()}"
 
     def first(self, mask: Bool[np.ndarray, " n"]) -> str:
         """Name the first row that is in a mask."""
@@ -170,14 +153,6 @@ class BagCounts:
     Attributes
     ----------
     codes : key of a bag, see :func:`bagwise.bags.grouping.keys`, ↦ its number
-
-    Examples
-    --------
-    >>> counts = BagCounts()
-    >>> for ids in (["b", "a", "b"], ["a", "c"]):
-    ...     _ = counts.add((np.array(ids),))
-    >>> counts.ids, counts.sizes
-    (array(['b', 'a', 'c'], dtype='<U1'), array([2, 2, 1]))
     """
 
     def __init__(self) -> None:
@@ -218,20 +193,9 @@ class Census:
 
     Attributes
     ----------
-    bags : BagCounts
     n_points;  gaps : number of missing values by column;  weighted : whether points have weights
     spread : mean and squares of the points, if that is asked for;  extremes : their range
     extremes, constancy : for outliers and, if watched, for columns that are constant in bags
-
-    Examples
-    --------
-    >>> from bagwise.bags.tables.schema import Schema
-    >>> import pyarrow as pa
-    >>> schema, census = Schema(("bag",), ("x",)), Census(spread=True)
-    >>> for bags, x in (["b", "a"], [1.0, 2.0]), (["b", "b"], [3.0, 6.0]):
-    ...     _ = census.add(schema.arrays(pa.table({"bag": bags, "x": x})))
-    >>> census.bags.ids, census.bags.sizes, census.spread.center, census.spread.squares
-    (array(['b', 'a'], dtype='<U1'), array([3, 1]), array([3.]), array([14.]))
     """
 
     def __init__(
@@ -263,7 +227,11 @@ class Census:
             return None
         pieces = self.bags.add(rows.ids)
         self.n_points += len(rows.points)
-        self._look_at(rows, pieces)
+        self.extremes.add(rows.points)
+        if self.spread is not None:
+            self.spread.add(rows.points.astype(np.float64, copy=False))
+        if self.constancy is not None and self.constancy.possible:
+            self.constancy.add(rows.points, pieces.bag_of_rows())
         self._covariates = grown(self._covariates, len(self.bags.codes))
         for j, name in enumerate(self._covariate_names):
             known = self._covariates[:, j]
@@ -273,14 +241,6 @@ class Census:
         if rows.weights is not None:
             self._add_weights(rows.weights, pieces)
         return pieces
-
-    def _look_at(self, rows: Rows, pieces: Pieces) -> None:
-        """Note what the points look like."""
-        self.extremes.add(rows.points)
-        if self.spread is not None:
-            self.spread.add(rows.points.astype(np.float64, copy=False))
-        if self.constancy is not None and self.constancy.possible:
-            self.constancy.add(rows.points, pieces.bag_of_rows())
 
     @property
     def lost_bags(self) -> tuple[Any, ...]:
@@ -403,23 +363,14 @@ class Lessons:
 
     def fill(self) -> dict[str, float]:
         """Return what to put in place of missing values."""
-        parts = ((self._per_row, self._sample), (self._per_bag, self._of_bags))
-        return {
-            name: value
-            for names, sample in parts
-            if names
-            for name, value in zip(names, medians(names, sample.rows()), strict=True)
-        }
+        found: dict[str, float] = {}
+        for names, sample in ((self._per_row, self._sample), (self._per_bag, self._of_bags)):
+            found |= zip(names, medians(names, sample.rows()) if names else (), strict=True)
+        return found
 
 
 def medians(names: list[str], rows: Float64[np.ndarray, "n q"]) -> list[float]:
-    """Return the medians of the finite numbers of columns, to put in place of missing ones.
-
-    Examples
-    --------
-    >>> medians(["x", "y"], np.array([[1.0, 3.0], [np.nan, 1.0], [4.0, 2.0]]))
-    [2.5, 2.0]
-    """
+    """Return the medians of the finite numbers of columns, to put in place of missing ones."""
     found: list[float] = []
     step = max(1, MEDIAN_NUMBERS // max(1, len(rows)))
     for start in range(0, len(names), step):

@@ -71,22 +71,14 @@ class ReadReport:
 
     Attributes
     ----------
-    n_rows, n_dropped_rows : int
-        Rows of the table of points; those of them left out because a value is missing.
-    gaps : dict of int
-        Missing values by column, if rows with missing values were left out.
-    n_imputed : dict of int
-        Missing values by column that were filled in.
-    dropped_bags : tuple
-        Bags that lost all their points to missing values, or have no label.
-    unmatched_bags, unmatched_labels : tuple
-        Bags without a row in the labels table; bags of that table without points.
-    left_out : dict of str
-        Columns that are no features because they are not numbers, and why.
-    constant : tuple of str
-        Features that have one value in every bag, as covariates do.
-    outliers : tuple of str
-        Values far from all others of their column, each in a sentence.
+    n_rows, n_dropped_rows : of the table of points; left out because a value is missing
+    gaps : missing values by column, if rows with missing values were left out
+    n_imputed : missing values by column that were filled in
+    dropped_bags : bags that lost all their points to missing values, or have no label
+    unmatched_bags, unmatched_labels : without a row in the labels table; there, but without points
+    left_out : columns that are no features because they are not numbers, and why
+    constant : features that have one value in every bag, as covariates do
+    outliers : values far from all others of their column, each in a sentence
 
     Examples
     --------
@@ -123,10 +115,6 @@ class ReadReport:
         ):
             if bags:
                 lines.append(f"Left out {count(len(bags), 'bag')} {reason}: {some(bags)}.")
-        return [*lines, *self._of_columns()]
-
-    def _of_columns(self) -> list[str]:
-        lines = []
         if self.left_out:
             named = [f"{name!r} ({why})" for name, why in self.left_out.items()]
             number, rest = count(len(named), "column"), len(named) - NAMED
@@ -169,14 +157,6 @@ class Sample:
     """A random sample of rows of numbers of which nobody knows how many will come.
 
     Every row is given a random number, and the k rows with the smallest are kept.
-
-    Examples
-    --------
-    >>> sample = Sample(2, np.random.default_rng(0))
-    >>> for start in (0.0, 10.0):
-    ...     sample.add(np.arange(start, start + 5)[:, None])
-    >>> sample.rows().shape
-    (2, 1)
     """
 
     def __init__(self, k: float, rng: np.random.Generator) -> None:
@@ -209,34 +189,17 @@ class Sample:
 
 @dataclass(frozen=True)
 class Outlier:
-    """A value that lies far from all others of its column.
-
-    Attributes
-    ----------
-    column : int;  value : float;  count : int, how often it occurs
-    low, high : float, between which the others lie, or a sample of them
-    """
+    """A value that lies far from all others of its column."""
 
     column: int
     value: float
-    count: int
-    low: float
+    count: int  # how often it occurs
+    low: float  # between these lie the others, or a sample of them
     high: float
 
 
 class Extremes:
-    """Least and largest values of columns, and a sample of their rows, as batches come.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).normal(size=(6700, 2))
-    >>> x[17, 1] = 1e6
-    >>> extremes = Extremes()
-    >>> for batch in np.array_split(x, 10):
-    ...     extremes.add(batch)
-    >>> [(found.column, found.value, found.count) for found in extremes.outliers()]
-    [(1, 1000000.0, 1)]
-    """
+    """Least and largest values of columns, and a sample of their rows, as batches come."""
 
     def __init__(self) -> None:
         self._n = 0
@@ -246,10 +209,8 @@ class Extremes:
 
     def add(self, rows: Float[np.ndarray, "m p"]) -> None:
         """Look at some rows of finite numbers."""
-        if not rows.size:
-            return
-        step = max(256, CHUNK_NUMBERS // rows.shape[1])
-        for start in range(0, len(rows), step):
+        step = max(256, CHUNK_NUMBERS // max(1, rows.shape[1]))
+        for start in range(0, len(rows) if rows.size else 0, step):
             self._add(rows[start : start + step])
 
     def _add(self, rows: Float[np.ndarray, "m p"]) -> None:
@@ -278,25 +239,16 @@ class Extremes:
         for start in range(0, rows.shape[1], step):
             columns = slice(start, start + step)
             out = _lies_out(rows[:, columns], self.ends[:, columns], self._n)
-            for side, column in np.argwhere(out).tolist():
-                found.append(self._outlier(rows[:, start + column], start + column, side))
+            for side, column in np.add(np.argwhere(out), (0, start)).tolist():
+                value, times = float(self.ends[side, column]), int(self._counts[side, column])
+                others = rows[rows[:, column] != value, column]
+                low, high = float(others.min()), float(others.max())
+                found.append(Outlier(column, value, times, low, high))
         return sorted(found, key=lambda outlier: (outlier.column, outlier.value))
-
-    def _outlier(self, sample: Float64[np.ndarray, " m"], column: int, side: int) -> Outlier:
-        value = float(self.ends[side, column])
-        others = sample[sample != value]
-        count = int(self._counts[side, column])
-        return Outlier(column, value, count, float(others.min()), float(others.max()))
 
 
 def find_outliers(array: Float[np.ndarray, "rows columns"]) -> list[Outlier]:
-    """Return the values of finite columns that lie far from all others, such as fill values.
-
-    Examples
-    --------
-    >>> find_outliers(np.append(np.linspace(0, 30, 100), -9999.0)[:, None])
-    [Outlier(column=0, value=-9999.0, count=1, low=0.0, high=30.0)]
-    """
+    """Return the values of finite columns that lie far from all others, such as fill values."""
     extremes = Extremes()
     extremes.add(array)
     return extremes.outliers()
@@ -469,13 +421,7 @@ def count(number: int, noun: str) -> str:
 
 
 def by_column(counts: Mapping[str, int]) -> str:
-    """Write how many of something each column has.
-
-    Examples
-    --------
-    >>> by_column({"age": 2, "dose": 1})
-    "2 in column 'age', 1 in column 'dose'"
-    """
+    """Write how many of something each column has."""
     parts = [f"{number:,} in column {name!r}" for name, number in counts.items()]
     rest = len(parts) - SHOWN
     return ", ".join(parts[:SHOWN]) + (f" and some in {rest} more columns" if rest > 0 else "")

@@ -45,6 +45,7 @@ from bagwise.bags.tables.frames import (
 from bagwise.bags.tables.read_report import ReadReport, by_column, count, find_outliers, tell
 from bagwise.bags.tables.roles import Roles
 from bagwise.bags.tables.schema import Schema, nothing_left
+from bagwise.bags.validation import check_names
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 
 # Rows whose median stands for that of all rows of a stream, if there are more: its standard error
@@ -92,19 +93,11 @@ def read_bags(
 ) -> Reading:
     """Read bags from a file or data frame, by roles or by the schema of an earlier table.
 
-    Parameters
-    ----------
-    given : path or data frame
-        One row per point: Parquet or CSV (a file or a folder), pandas, polars or pyarrow.
-    schema : Schema or Roles, optional
-        As learnt in training: the same columns, categories and medians. To predict, use
-        ``schema.without_label()``.
-    labels : path or data frame, optional
-        One row per bag, with the bag column(s), and the label and covariates as far as it has
-        them. Bags that are in one of the two tables only are left out.
-    kind : {"parquet", "csv", "frame"}, optional
-        By default, a path is of the kind that its name says.
-    **roles : of a ``Roles``, if that is not given
+    What is given has a row per point: Parquet or CSV (a file or a folder), or a data frame. Its
+    kind is "parquet", "csv" or "frame", by default as its name says. ``labels`` have a row per bag:
+    the bag column(s), and the label and covariates as far as they are there; bags that are in one
+    of the two tables only are left out. A schema is as learnt in training, to predict without its
+    label; without it, ``roles`` are those of :class:`Roles`.
 
     Examples
     --------
@@ -161,16 +154,6 @@ def read(
 
     With roles as a plan, categories and medians are learnt here; with a schema, they are those of
     training.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> from bagwise.bags.tables.frames import open_frame
-    >>> points = Source.of_frame(pa.table({"bag": ["b", "a", "b"], "x": [1.0, 2.0, 3.0]}))
-    >>> labels = open_frame(pa.table({"bag": ["a", "b"], "y": [0.5, 1.5]}))
-    >>> reading = read(points, Roles("bag", label="y"), labels)
-    >>> reading.parts["points"].tolist(), reading.parts["ids"].tolist(), reading.labels.tolist()
-    ([[1.0], [3.0], [2.0]], ['b', 'a'], [1.5, 0.5])
     """
     reader = Reader(source, plan, labels, progress)
     reader.match()
@@ -183,12 +166,7 @@ def read(
 class Passes:
     """The rows of a source that are used, to be gone through as often as needed.
 
-    Attributes
-    ----------
-    source : Source
-    schema : Schema, of what is read from it
-    bags : keys of the bags whose rows are used; None for all
-    progress : whether to show a bar
+    Of ``bags``, given by their keys, the rows are used; None for all.
     """
 
     source: Source
@@ -197,11 +175,7 @@ class Passes:
     progress: bool = False
 
     def rows(
-        self,
-        make: Callable[[Rows], T],
-        title: str = "reading rows",
-        *,
-        points_only: bool = False,
+        self, make: Callable[[Rows], T], title: str = "reading rows", *, points_only: bool = False
     ) -> Iterator[T]:
         """Make something of all rows, batch by batch; of points alone if only they are needed."""
         schema = self.schema
@@ -282,13 +256,7 @@ class Used(NamedTuple):
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:
-    """Go through an iterator in a second thread, one item ahead: reading while others compute.
-
-    Examples
-    --------
-    >>> list(ahead(iter([1, 2, 3])))
-    [1, 2, 3]
-    """
+    """Go through an iterator in a second thread, one item ahead: reading while others compute."""
     end: Any = object()
     with ThreadPoolExecutor(1) as reader:
         coming = reader.submit(next, items, end)
@@ -402,7 +370,9 @@ class Reader:
             fill={name: value for part in parts for name, value in part.fill.items()},
         )
         self.report = replace(self.report, left_out=self.schema.left_out)
-        self.schema.check_names()
+        for what in ("feature", "covariate"):  # different, once they are encoded
+            names = getattr(self.schema, f"{what}_names")
+            check_names(names, len(names), what)
 
     def count(self) -> Reading:
         """Read all rows, and put together what is known of each bag."""

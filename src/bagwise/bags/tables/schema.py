@@ -27,7 +27,7 @@ from bagwise.bags.tables.frames import (
     without_codes,
 )
 from bagwise.bags.tables.read_report import by_column, count, some
-from bagwise.bags.validation import check_names, first_unusable
+from bagwise.bags.validation import first_unusable
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
 
 MISSING = ("error", "drop", "impute")  # what to do about missing values
@@ -41,22 +41,15 @@ class Schema:
 
     Attributes
     ----------
-    bag : tuple of str
-        Columns of the bag id; several make a composite id.
-    features, covariates : tuple of str
-        Source columns, before one-hot encoding.
-    weights, label : str or None
-    one_hot : dict of tuple
-        Column ↦ the categories it had in training. An empty tuple: not learnt yet.
+    bag : columns of the bag id; several make a composite id
+    features, covariates : source columns, before one-hot encoding
+    one_hot : column ↦ the categories it had in training; none: not learnt yet
     missing : {"error", "drop", "impute"}
         What to do with a row that has a missing value (NaN or null). Labels are never imputed:
         ``"impute"`` drops rows without one.
-    fill : dict of float
-        Column ↦ what ``missing="impute"`` puts in place of missing values: the training median.
-    cells : Cells
-        How numbers and missing values are written.
-    left_out : dict of str
-        Columns that were there in training and are not used, and why.
+    fill : column ↦ what is put in place of missing values: the training median
+    cells : how numbers and missing values are written
+    left_out : columns that were there in training and are not used, and why
 
     Examples
     --------
@@ -219,16 +212,8 @@ class Schema:
                 lessons.add(table, rows)
         if not n_kept:
             raise nothing_left(gaps_met, n_rows)
-        schema = replace(
-            self, one_hot=self.one_hot | lessons.one_hot(), fill=self.fill | lessons.fill()
-        )
-        schema.check_names()
-        return schema
-
-    def check_names(self) -> None:
-        """Raise unless features, and covariates, have different names once they are encoded."""
-        check_names(self.feature_names, len(self.feature_names), "feature")
-        check_names(self.covariate_names, len(self.covariate_names), "covariate")
+        one_hot, fill = self.one_hot | lessons.one_hot(), self.fill | lessons.fill()
+        return replace(self, one_hot=one_hot, fill=fill)
 
     def dropped(self, gaps: Gaps, n_rows: int) -> Bool[np.ndarray, " n_rows"]:
         """Which rows are left out: with ``"impute"``, only those without a label."""
@@ -383,11 +368,9 @@ class Schema:
         columns = self.columns
         if len(set(columns)) < len(columns):
             raise damaged(f"uses a column twice among {some(columns, 20)}", "one role per column")
-        sources = {*self.features, *self.covariates}
-        if not set(self.one_hot) <= sources:
+        if not set(self.one_hot) <= {*self.features, *self.covariates}:
             raise damaged(f"encodes {some(self.one_hot)}", "features or covariates to be encoded")
-        numeric = set(self.numeric)
-        if set(self.fill) != (numeric if self.missing == "impute" else set()):
+        if set(self.fill) != (set(self.numeric) if self.missing == "impute" else set()):
             raise damaged(
                 f"has values to impute for {some(self.fill) or 'no column'}",
                 "one for every column of numbers if missing values are imputed, else none",
