@@ -131,7 +131,8 @@ class Cells:
     @classmethod
     def from_dict(cls, data: Any) -> Self:
         """Return what :meth:`to_dict` wrote; raise a ValueError or TypeError for anything else."""
-        return cls.of(data["sep"], data["decimal"], data["thousands"], dict(data["na_values"]))
+        given = {column: tuple(codes) for column, codes in data["na_values"]}
+        return cls.of(data["sep"], data["decimal"], data["thousands"], given)
 
 
 def _is_mark(mark: str, name: str) -> bool:

@@ -120,19 +120,10 @@ class Pieces:
         """Number of rows of each piece."""
         return np.diff(self.grouping.offsets)
 
-    def bag_of_rows(self) -> Int64[np.ndarray, " m"]:
-        """Return the number of the bag of each row, in the order of the rows."""
-        return self.grouping.unsort(np.repeat(self.codes, self.sizes))
-
     def first_rows(self) -> Int64[np.ndarray, " n_new"]:
         """Return the first row of each bag that comes for the first time."""
         order = self.grouping.sort(np.arange(self.grouping.offsets[-1]))
         return order[self.grouping.offsets[:-1]][self.new]
-
-    def locate(self, position: int) -> tuple[Any, int]:
-        """Return the id of the bag, and the number in it, of a row once they are sorted."""
-        piece, within = locate(position, self.grouping.offsets)
-        return self.grouping.ids[piece], int(self.seen[piece]) + within
 
     def constant(
         self,
@@ -231,7 +222,8 @@ class Census:
         if self.spread is not None:
             self.spread.add(rows.points.astype(np.float64, copy=False))
         if self.constancy is not None and self.constancy.possible:
-            self.constancy.add(rows.points, pieces.bag_of_rows())
+            bag_of_rows = pieces.grouping.unsort(np.repeat(pieces.codes, pieces.sizes))
+            self.constancy.add(rows.points, bag_of_rows)
         self._covariates = grown(self._covariates, len(self.bags.codes))
         for j, name in enumerate(self._covariate_names):
             known = self._covariates[:, j]
@@ -253,7 +245,9 @@ class Census:
         weights, starts = pieces.grouping.sort(weights), pieces.grouping.offsets[:-1]
         bad = np.flatnonzero(~is_weight(weights))
         if len(bad):
-            raise bad_weight(*pieces.locate(int(bad[0])), weights[bad[0]])
+            piece, within = locate(int(bad[0]), pieces.grouping.offsets)
+            row = int(pieces.seen[piece]) + within
+            raise bad_weight(pieces.grouping.ids[piece], row, weights[bad[0]])
         self._weights = grown(self._weights, len(self.bags.codes))
         before, total, squares = self._weights[pieces.codes].T
         largest = np.maximum(before, np.maximum.reduceat(weights, starts))
