@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import stream_files
 from bagwise.bags.bags import Bags
-from bagwise.bags.tables.rows import Sample
+from bagwise.bags.tables.read_report import Sample
 from bagwise.estimators.mean_embedding import MeanEmbeddingRidge
 from bagwise.exceptions import BagwiseError, BagwiseWarning, InvalidBagsError
 from benchmarks import bench_stream

@@ -158,13 +158,10 @@ class Bags(StackedBags):
         Parameters
         ----------
         X : array-like or data frame (n_points, n_features)
-        groups : array-like (n_points,)
-        weights : array-like (n_points,), optional
+        groups, weights : array-like (n_points,)
+            What of these and X is of pandas must have the same index, where it says anything.
         covariates : array-like, optional
             (n_bags, n_covariates), or (n_points, n_covariates) if constant within each bag.
-
-        What of these is of pandas must have the same index, where it says anything.
-
         feature_names, covariate_names : sequence of str, optional
 
         Examples
@@ -263,10 +260,9 @@ class Bags(StackedBags):
         >>> bags.feature_names, bags.sizes, y
         (('x',), array([2, 1]), array([0, 1]))
         """
-        roles = {"bag": bag, "features": features, "covariates": covariates, "weights": weights}
-        roles |= {"label": label, "one_hot": one_hot, "missing": missing, "na_values": na_values}
-        roles |= {"decimal": decimal, "thousands": thousands}
-        return cls._of(read_bags(frame, kind="frame", labels=labels, **roles))
+        marks = {"na_values": na_values, "decimal": decimal, "thousands": thousands}
+        roles = Roles(bag, features, covariates, weights, label, one_hot, missing, **marks)
+        return cls._of(read_bags(frame, roles, kind="frame", labels=labels))
 
     @overload
     @classmethod
@@ -375,8 +371,7 @@ class Bags(StackedBags):
         ([[1.0, 2.0], [5.0, 6.0]], ('X_pca_0', 'X_pca_1'), array([60, 70]))
         """
         roles = Roles(bag, None, covariates, weights, label, one_hot, missing)
-        options = {"use_rep": use_rep, "layer": layer, "labels": labels}
-        return cls._of(read_anndata(adata, roles, **options))
+        return cls._of(read_anndata(adata, roles, use_rep=use_rep, layer=layer, labels=labels))
 
     @overload
     @classmethod
@@ -418,16 +413,13 @@ class Bags(StackedBags):
         BagStream(1708 bags, 8824 points, 1 feature;
         sizes 1 / 1 / 2 / 5 / 94 (min / 25% / median / 75% / max))
         """
-        reading = scan_bags(
-            path, label=label, labels=labels, progress=progress, batch_rows=batch_rows, **roles
-        )
-        return cls._of(reading)
+        how = {"label": label, "labels": labels, "progress": progress, "batch_rows": batch_rows}
+        return cls._of(scan_bags(path, **how, **roles))
 
     @classmethod
     def _of(cls, reading: Reading) -> Any:
         """Return the bags, and the labels if there are any; warn of what was left out."""
-        in_memory = "points" in reading.parts
-        bags = cls(**reading.parts) if in_memory else BagStream.of(reading)
+        bags = cls(**reading.parts) if "points" in reading.parts else BagStream.of(reading)
         reading.report.warn(stacklevel=3)
         return bags if reading.schema.label is None else (bags, reading.labels)
 
@@ -471,24 +463,17 @@ def as_bags(X: Any) -> Bags:
         return Bags.from_list(X)
     if n_axes(X) == 3:
         return Bags.from_array(X)
-    frame = is_frame(X)
     raise InvalidBagsError.because(
         f"got a {type(X).__name__}" + (f" with shape {X.shape}" if hasattr(X, "shape") else ""),
         "Bags, a list of 2-D arrays (or a dict of them), a 3-D array or a tuple (X, groups)",
         'Use Bags.from_frame(frame, bag="...") for a data frame with a column of bag ids.'
-        if frame
+        if is_frame(X)
         else "Pass (X, groups) with the bag of each row, or a list with one 2-D array per bag.",
     )
 
 
 def _named_arrays(arrays: Any, ids: Any) -> tuple[list[Any], Shaped[np.ndarray, " n_bags"]]:
-    """Return the arrays of the bags as a list, and their ids: given, their own, or counted.
-
-    Examples
-    --------
-    >>> _named_arrays({"a": [[1.0]]}, None)
-    ([[[1.0]]], array(['a'], dtype='<U1'))
-    """
+    """Return the arrays of the bags as a list, and their ids: given, their own, or counted."""
     own = list(arrays) if isinstance(arrays, Mapping) else series_index(arrays)
     if ids is not None:
         ids = id_array(ids)
@@ -539,15 +524,12 @@ def _stack_weights(
     ordered = in_bag_order(given, ids, "weights", InvalidBagsError)
     try:
         weights = list(ordered)
+        found = f"there are weights for {len(weights)} bags but {len(parts)} bags"
     except TypeError:  # one number
-        raise InvalidBagsError.because(
-            f"the weights are {show(given)}",
-            "one 1-D array of weights per bag",
-            "Pass a list with one array of weights per bag, or weights=None.",
-        ) from None
+        weights, found = [], f"the weights are {show(given)}"
     if len(weights) != len(parts):
         raise InvalidBagsError.because(
-            f"there are weights for {len(weights)} bags but {len(parts)} bags",
+            found,
             "one 1-D array of weights per bag",
             "Pass a list with one array of weights per bag, or weights=None.",
         )

@@ -14,12 +14,7 @@ from numpy.typing import ArrayLike
 
 from bagwise.bags.grouping import CountedIds, missing, show
 from bagwise.bags.validation import LARGEST, is_usable, unusable
-from bagwise.exceptions import (
-    BagwiseError,
-    InvalidBagsError,
-    InvalidLabelsError,
-    UnknownBagError,
-)
+from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError, UnknownBagError
 
 # Ids that a message names; the rest are counted.
 MAX_NAMED = 5
@@ -62,12 +57,6 @@ def in_bag_order(
     [2.0, 1.0]
     >>> in_bag_order({"a": 1.0, "b": 2.0}, ids)
     [2.0, 1.0]
-    >>> in_bag_order(pd.Series({"a": 1.0, "c": 3.0}), ids)
-    Traceback (most recent call last):
-    ...
-    bagwise.exceptions.InvalidLabelsError: the labels lack bag 'b' (1 of 2 bags); expected
-    the ids of all bags, in any order. Add what is missing, or leave these bags out; if the labels
-    are in the order of the bags, give .to_numpy().
     """
     if isinstance(values, Mapping):
         if ids is None:
@@ -83,7 +72,13 @@ def in_bag_order(
         return values
     if isinstance(ids, CountedIds) or _counts(index, held):
         if len(held) == len(own) and set(held) == set(own):
-            raise _either(what, error)
+            raise error.because(
+                f"the index of the {what} has the same numbers as bags.ids in another order, and "
+                "one of the two only counts",
+                f"{what} of which it is plain whether they go by id or by position",
+                "Give .to_numpy() if they are in the order of the bags, .loc[bags.ids] if the "
+                "index holds ids.",
+            )
         return values
     if set(own).isdisjoint(held):
         if _row_numbers(index) and not set(map(str, own)) & set(map(str, held)):
@@ -158,18 +153,6 @@ def check_labels(y: Any, bags: Any) -> Float64[np.ndarray, " n_bags"]:
     """Return labels as float64 (n_bags,): real, finite, one per bag; a column (n_bags, 1) will do.
 
     They go by id where they have one: see :func:`in_bag_order`.
-
-    Examples
-    --------
-    >>> from bagwise import Bags
-    >>> bags = Bags.from_array(np.zeros((2, 3, 1)), ids=["a", "b"])
-    >>> check_labels([[1], [2]], bags)
-    array([1., 2.])
-    >>> check_labels([1.0, np.nan], bags)
-    Traceback (most recent call last):
-    ...
-    bagwise.exceptions.InvalidLabelsError: the label of bag 'b' (position 1) is nan; expected a
-    finite number. Drop the bags without a label: keep = np.isfinite(y); bags[keep], y[keep].
     """
     labels = _one_per_bag(numbers_per_bag(y, bags.ids), bags)
     bad = np.flatnonzero(~is_usable(labels))
@@ -187,15 +170,7 @@ def check_labels(y: Any, bags: Any) -> Float64[np.ndarray, " n_bags"]:
 
 
 def check_classes(y: Any, bags: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the classes, sorted, and the place of that of each bag among them (n_bags,).
-
-    Examples
-    --------
-    >>> from bagwise import Bags
-    >>> bags = Bags.from_array(np.zeros((3, 2, 1)))
-    >>> check_classes(["no", "yes", "no"], bags)
-    (array(['no', 'yes'], dtype='<U3'), array([0, 1, 0]))
-    """
+    """Return the classes, sorted, and the place of that of each bag among them (n_bags,)."""
     labels = _one_per_bag(array_per_bag(y, bags.ids), bags)
     if labels.dtype.kind == "c" or labels.dtype.names is not None:
         raise InvalidLabelsError.because(
@@ -278,13 +253,7 @@ def rows_by_key(key: Any, ids: Ids) -> Any:
 
 
 def positions_by_id(wanted: Sequence[Any], ids: Ids) -> list[int]:
-    """Return where the bags of these ids are.
-
-    Examples
-    --------
-    >>> positions_by_id(["c", "a"], np.array(["a", "b", "c"]))
-    [2, 0]
-    """
+    """Return where the bags of these ids are."""
     if ids is None:
         raise UnknownBagError.because(
             f"bag {show(wanted[0])} is asked for by its id, but these bags have none",
@@ -406,16 +375,6 @@ def _other_ids(
         f", …{types}",
         "the ids of all bags, of the same type, in any order",
         f"Convert one of them; if the {what} are in the order of the bags, give .to_numpy().",
-    )
-
-
-def _either(what: str, error: type[BagwiseError]) -> BagwiseError:
-    return error.because(
-        f"the index of the {what} has the same numbers as bags.ids in another order, and one of "
-        "the two only counts",
-        f"{what} of which it is plain whether they go by id or by position",
-        "Give .to_numpy() if they are in the order of the bags, .loc[bags.ids] if the index holds "
-        "ids.",
     )
 
 

@@ -369,16 +369,16 @@ class StackedBags:
             raise no_bags()
         for position, part in enumerate(parts):
             _check_same_columns(parts[0], part, position)
-        weights = [
-            np.ones(part.n_points) if part.weights is None else part.weights for part in parts
-        ]
+        ids = id_array([bag_id for part in parts for bag_id in part.ids])
+        if any(isinstance(part.ids, CountedIds) for part in parts):  # they still only count
+            ids = ids.view(CountedIds)
+        weights = [np.ones(p.n_points) if p.weights is None else p.weights for p in parts]
         weighted = any(part.weights is not None for part in parts)
-        sizes = np.concatenate([part.sizes for part in parts])
         covariates = [part.covariates for part in parts if part.covariates is not None]
         return cls(
             points=np.concatenate([part.points for part in parts]),
-            offsets=sizes_to_offsets(sizes),
-            ids=_all_ids(parts),
+            offsets=sizes_to_offsets(np.concatenate([part.sizes for part in parts])),
+            ids=ids,
             weights=np.concatenate(weights) if weighted else None,
             covariates=np.concatenate(covariates) if covariates else None,
             feature_names=parts[0].feature_names,
@@ -386,14 +386,9 @@ class StackedBags:
         )
 
     def _counts(self) -> str:
-        parts = [
-            _count(self.n_bags, "bag"),
-            _count(self.n_points, "point"),
-            _count(self.n_features, "feature"),
-        ]
-        parts += [_count(self.n_covariates, "covariate")] if self.n_covariates else []
-        parts += ["weighted"] if self.weighted else []
-        return ", ".join(parts)
+        nouns = ["bag", "point", "feature"] + ["covariate"] * (self.n_covariates > 0)
+        parts = [_count(getattr(self, f"n_{noun}s"), noun) for noun in nouns]
+        return ", ".join(parts + ["weighted"] * self.weighted)
 
     def __repr__(self) -> str:
         text = self._counts()
@@ -413,12 +408,9 @@ class StackedBags:
         ends = zip(edges[:-1], edges[1:] - 1, counts, strict=True)
         titles = [f"{_count(n, 'bag')} of {a} to {b} points" for a, b, n in ends]
         parts = [line("sizes", ", ".join(f"{name} {size:,}" for name, size in names))]
-        parts += [bars(counts, titles)]
-        parts += [line("ids", listed(self.ids.tolist()))]
-        if self.feature_names is not None:
-            parts += [line("columns", listed(self.feature_names))]
-        if self.covariate_names is not None:
-            parts += [line("covariates", listed(self.covariate_names))]
+        parts += [bars(counts, titles), line("ids", listed(self.ids.tolist()))]
+        named = (("columns", self.feature_names), ("covariates", self.covariate_names))
+        parts += [line(what, listed(names)) for what, names in named if names is not None]
         return panel(title, *parts)
 
 
@@ -444,12 +436,6 @@ def named_covariates(
     columns = covariates.shape[1] if np.ndim(covariates) == 2 else 1
     names = check_names(names, columns, "covariate")
     return check_covariates(covariates, ids, names), names
-
-
-def _all_ids(parts: Sequence[StackedBags]) -> Shaped[np.ndarray, " n_bags"]:
-    """Return the ids of all parts; they still only count if those of some part do."""
-    ids = id_array([bag_id for part in parts for bag_id in part.ids])
-    return ids.view(CountedIds) if any(isinstance(p.ids, CountedIds) for p in parts) else ids
 
 
 def _check_same_columns(first: StackedBags, other: StackedBags, position: int) -> None:

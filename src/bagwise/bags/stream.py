@@ -10,8 +10,8 @@ from jaxtyping import Float, Float64, Int64
 
 from bagwise.bags.grouping import group_columns, keys
 from bagwise.bags.stacked import Batch, StackedBags
+from bagwise.bags.tables.census import Rows
 from bagwise.bags.tables.reader import Passes, Reading
-from bagwise.bags.tables.rows import Rows
 from bagwise.exceptions import InvalidBagsError
 
 
@@ -98,9 +98,7 @@ class StreamedBags(StackedBags):
         seen = np.zeros(self.n_bags, dtype=np.int64)
         passes: Passes = self._passes
         found = passes.rows(lambda rows: self._batch(rows, seen), title, points_only=True)
-        for batch in found:
-            if batch is not None:
-                yield batch
+        yield from (batch for batch in found if batch is not None)
         if not np.array_equal(seen, self.sizes):
             raise _changed()
 

@@ -41,16 +41,7 @@ def is_positive(value: Any) -> bool:
 
 
 def random_generator(random_state: Any) -> np.random.Generator:
-    """Return NumPy's generator for a seed, or the generator that was given.
-
-    Examples
-    --------
-    >>> random_generator(-1)
-    Traceback (most recent call last):
-    ...
-    bagwise.exceptions.BagwiseError: random_state is -1; expected None, a whole number of at least
-    0, or a random generator of NumPy. Give random_state=0, for example.
-    """
+    """Return NumPy's generator for a seed, or the generator that was given."""
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):
@@ -62,25 +53,12 @@ def random_generator(random_state: Any) -> np.random.Generator:
 
 
 def is_usable(array: Float[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
-    """Whether numbers can be used: no NaN, not infinite, not beyond :data:`LARGEST`.
-
-    Examples
-    --------
-    >>> is_usable(np.array([1.0, np.nan, 1e200]))
-    array([ True, False, False])
-    """
+    """Whether numbers can be used: no NaN, not infinite, not beyond :data:`LARGEST`."""
     return np.abs(array) <= array.dtype.type(min(LARGEST, float(np.finfo(array.dtype).max)))
 
 
 def unusable(error: type[BagwiseError], place: str, value: Any, remedy: str) -> BagwiseError:
-    """Return the error of a number that cannot be used; ``remedy`` is for one that is not finite.
-
-    Examples
-    --------
-    >>> print(unusable(InvalidBagsError, "bag 'a', row 0, column 1", 1e200, "Drop the point."))
-    bag 'a', row 0, column 1 is 1e+200; expected a number between -1e+150 and 1e+150. Give it in a
-    larger unit; or, if it stands for a missing value, say so or leave it out.
-    """
+    """Return the error of a number that cannot be used; the remedy is for those not finite."""
     if not np.isfinite(value):
         return error.because(f"{place} is {value}", "a finite number", remedy)
     return error.because(
@@ -93,21 +71,7 @@ def unusable(error: type[BagwiseError], place: str, value: Any, remedy: str) -> 
 def real_array(values: Any, what: str) -> Float[np.ndarray, "..."]:
     """Return real numbers as a float array: float32 stays float32, all else becomes float64.
 
-    Parameters
-    ----------
-    values : array-like
-    what : str
-        Opens the error message, such as ``"bag 3"``.
-
-    Examples
-    --------
-    >>> real_array([[1, 2]], "bag 0").dtype
-    dtype('float64')
-    >>> real_array([["a"]], "bag 0")
-    Traceback (most recent call last):
-    ...
-    bagwise.exceptions.InvalidBagsError: bag 0 has dtype <U1; expected real numbers. Convert it with
-    .astype(float), or leave out the columns that are not numbers.
+    Errors start with ``what`` it is, such as ``"bag 3"``.
     """
     if hasattr(values, "toarray"):
         raise InvalidBagsError.because(
@@ -135,17 +99,7 @@ def real_array(values: Any, what: str) -> Float[np.ndarray, "..."]:
 
 
 def matrix(values: Any, what: str) -> Float[np.ndarray, "rows columns"]:
-    """Return a 2-D float array with at least one column; see :func:`real_array`.
-
-    Examples
-    --------
-    >>> matrix([1.0, 2.0], "bag 'a'")
-    Traceback (most recent call last):
-    ...
-    bagwise.exceptions.InvalidBagsError: bag 'a' has shape (2,); expected a 2-D array (points,
-    features). Use .reshape(-1, 1) if these are points with one feature, .reshape(1, -1) if this is
-    one point.
-    """
+    """Return a 2-D float array with at least one column; see :func:`real_array`."""
     array = real_array(values, what)
     if array.ndim != 2:
         raise InvalidBagsError.because(
@@ -169,12 +123,6 @@ def to_matrix(
     """Return a 2-D float array and its column names, from a data frame or anything array-like.
 
     Names that are given go before those of a frame.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> to_matrix(pa.table({"x": [1, 2]}), "bag 0")
-    (array([[1.], [2.]]), ('x',))
     """
     if not is_frame(rows):
         return matrix(rows, what), names
@@ -214,13 +162,6 @@ def first_unusable(
     """Return the (row, column) of the first number that is not usable, or None.
 
     So many numbers (``chunk``) are looked at together.
-
-    Examples
-    --------
-    >>> first_unusable(np.array([[0.0, 1.0], [2.0, np.inf]]))
-    (1, 1)
-    >>> first_unusable(np.zeros((3, 0))) is None
-    True
     """
     step = max(1, chunk // max(1, array.shape[1]))
     for start in range(0, len(array), step):
@@ -329,13 +270,7 @@ def check_covariates(
 
 
 def check_names(names: Any, count: int, what: str) -> Names:
-    """Return column names as a tuple of distinct strings, one per column; None stays None.
-
-    Examples
-    --------
-    >>> check_names(["cd3", "cd19"], 2, "feature")
-    ('cd3', 'cd19')
-    """
+    """Return column names as a tuple of distinct strings, one per column; None stays None."""
     if names is None:
         return None
     names = (names,) if isinstance(names, str) else tuple(names)
@@ -370,28 +305,8 @@ def column_label(column: int, names: Names, what: str = "column") -> str:
 def check_columns(what: str, fitted: Names, fitted_n: int, bags: Any) -> None:
     """Raise unless bags have the features, or covariates, of the fit: same names, same order.
 
-    Names are compared only if both sides have them; they say more, so they come first.
-
-    Parameters
-    ----------
-    what : {"feature", "covariate"}
-    fitted, fitted_n : names of the fit, and how many there were
-    bags : Bags
-
-    Examples
-    --------
-    >>> from bagwise import Bags
-    >>> bags = Bags.from_array(np.zeros((2, 3, 2)), feature_names=["b", "a"])
-    >>> check_columns("feature", ("a", "b"), 2, bags)
-    Traceback (most recent call last):
-    ...
-    bagwise.exceptions.InvalidBagsError: the feature columns are in another order than in fit:
-    ('b', 'a'); expected ('a', 'b'). Reorder the columns: df[['a', 'b']].
-    >>> check_columns("covariate", ("age",), 1, bags)
-    Traceback (most recent call last):
-    ...
-    bagwise.exceptions.InvalidBagsError: these bags have 0 covariates; expected 1, as in fit: 'age'.
-    Give the bags the covariates that the model was fitted with.
+    ``what`` is "feature" or "covariate". Names are compared only if both sides have them; they say
+    more, so they come first.
     """
     names, n = getattr(bags, f"{what}_names"), getattr(bags, f"n_{what}s")
     if fitted is not None and names is not None and names != fitted:

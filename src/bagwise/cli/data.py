@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ class TableData:
 
     Attributes
     ----------
-    bags : Bags or StreamedBags;  labels : (n_bags,) or None
+    bags : Bags or BagStream;  labels : (n_bags,) or None
     schema : to read other files in the same way;  source : name of the file
     notes : what was left out or filled in, or looks wrong
     """
@@ -173,22 +173,16 @@ def _read(
     points: Path, plan: Roles | Schema, labels: Path | None, stream: bool | None
 ) -> TableData:
     from bagwise.bags.tables.reader import read_bags, scan_bags
-    from bagwise.bags.tables.schema import Schema
 
-    how = {"schema": plan} if isinstance(plan, Schema) else _given(plan)
     if stream or (stream is None and _is_large(points, plan)):
-        table = scan_bags(points, labels=labels, **how)
+        table = scan_bags(points, plan, labels=labels)
     else:
         with Progress(f"reading {points.name}", None):
-            table = read_bags(points, labels=labels, **how)
+            table = read_bags(points, plan, labels=labels)
     notes = table.report.lines()
     for line in notes:
         say(f"note: {line}")
     return TableData(table.bags, table.labels, table.schema, points.name, notes)
-
-
-def _given(roles: Roles) -> dict[str, Any]:
-    return {item.name: getattr(roles, item.name) for item in fields(roles)}
 
 
 def _is_large(points: Path, plan: Roles | Schema) -> bool:

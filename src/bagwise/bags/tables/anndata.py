@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.bags.tables.files import Source, labels_table
-from bagwise.bags.tables.frames import listing, name_list
+from bagwise.bags.tables.frames import listing
 from bagwise.bags.tables.reader import Reading, read
 from bagwise.bags.tables.roles import Roles
 from bagwise.exceptions import BagwiseError, InvalidBagsError
@@ -34,8 +34,7 @@ def read_anndata(
         )
     obs = adata.obs.to_memory() if hasattr(adata.obs, "to_memory") else adata.obs
     there = [] if labels is None else list(labels.columns)
-    used = [*name_list(roles.bag), *name_list(roles.covariates)]
-    used += [name for name in (roles.weights, roles.label) if name is not None]
+    used = roles.others
     absent = [name for name in used if name not in obs.columns and name not in there]
     if absent:
         raise InvalidBagsError.because(

@@ -74,7 +74,7 @@ class Cells:
                 raise BagwiseError.because(
                     f"{name} = {mark!r}",
                     "one character that is no digit, letter, sign or quotation mark",
-                    f"For example {EXAMPLES[name]}.",
+                    f'For example {name}="{";" if name == "sep" else ","}".',
                 )
         if decimal == thousands:
             raise BagwiseError.because(
@@ -132,14 +132,7 @@ class Cells:
     def from_dict(cls, data: Any) -> Self:
         """Return what :meth:`to_dict` wrote; raise a ValueError or TypeError for anything else."""
         given = {column: tuple(codes) for column, codes in data["na_values"]}
-        everywhere = given.pop(None, ())
-        cells = cls.of(data["sep"], data["decimal"], data["thousands"], given)
-        if everywhere:
-            cells = replace(cells, na_values=_na_values(everywhere) | cells.na_values)
-        return cells
-
-
-EXAMPLES = {"sep": 'sep=";"', "decimal": 'decimal=","', "thousands": 'thousands=","'}
+        return cls.of(data["sep"], data["decimal"], data["thousands"], given)
 
 
 def _is_mark(mark: str, name: str) -> bool:
@@ -151,12 +144,10 @@ def _is_mark(mark: str, name: str) -> bool:
 
 def _na_values(given: Any) -> dict[str | None, tuple[NaCode, ...]]:
     """Return codes by column, None for all columns."""
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        codes = _codes(given)
-        return {None: codes} if codes else {}
-    return {str(name): _codes(codes) for name, codes in given.items()}
+    if isinstance(given, Mapping):
+        return {n if n is None else str(n): _codes(codes) for n, codes in given.items()}
+    codes = () if given is None else _codes(given)
+    return {None: codes} if codes else {}
 
 
 def _codes(given: Any) -> tuple[NaCode, ...]:
@@ -177,19 +168,9 @@ class Tally:
 
     Attributes
     ----------
-    n_cells, n_numbers : int
-        Cells that are not missing; those of them that are numbers.
+    n_cells, n_numbers : cells that are not missing; those of them that are numbers
     odd : the first cell that is no number, with its row; None if there is none
     code : the first number that would lose zeros in front, such as ``"007"``
-
-    Examples
-    --------
-    >>> tally = Tally("x", Cells())
-    >>> tally.add(np.array(["1.5", "n.d.", None, "2", "3"], dtype=object))
-    >>> print(tally.refusal())
-    column 'x': 3 of 4 are numbers; row 1 is 'n.d.'; expected numbers only. Correct the cell, or say
-    na_values='n.d.' (--na) if it stands for a missing value; to leave the column out, name the
-    others with features=[...].
     """
 
     def __init__(self, name: str, cells: Cells) -> None:
@@ -212,7 +193,7 @@ class Tally:
             if value is None:
                 if self.odd is None:
                     rows = column.tolist()
-                    where = next(i for i, c in enumerate(hashable(rows)) if c == cell)
+                    where = list(hashable(rows)).index(cell)
                     self.odd = self._n_rows + where, rows[where]
                 if isinstance(cell, str) and len(self._tried) < TRIED:
                     self._tried += [cell] * min(count, TRIED)

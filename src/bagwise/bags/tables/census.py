@@ -1,19 +1,102 @@
-"""Census: what rows in any order, as they come, say about the bags that they belong to."""
+"""What rows in any order, as they come, say: of their bags (Census), and to a schema (Lessons)."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64, Shaped
+from jaxtyping import Bool, Float, Float64, Int, Int64, Shaped
 
-from bagwise.bags.grouping import Grouping, group_columns, id_array, keys, locate
-from bagwise.bags.tables.read_report import Constancy, Extremes, grown
-from bagwise.bags.tables.rows import Rows
+from bagwise.bags.grouping import (
+    Grouping,
+    composite_ids,
+    first_appearance,
+    group_columns,
+    id_array,
+    keys,
+    locate,
+    missing,
+    show,
+)
+from bagwise.bags.tables.frames import Table
+from bagwise.bags.tables.read_report import Constancy, Extremes, Sample, grown
 from bagwise.bags.validation import bad_weight, is_weight, no_weight
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
+
+if TYPE_CHECKING:
+    from bagwise.bags.tables.schema import Schema
+
+# Numbers of columns whose medians are taken together: to begin takes longer than a short column.
+MEDIAN_NUMBERS = 1 << 20
+# Numbers of a sample that stands for all rows when medians are learnt.
+SAMPLE_NUMBERS = 1 << 24
+
+Category = str | int | float | bool
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of a table, or of a batch of one, that are used, as arrays; nothing is grouped.
+
+    Attributes
+    ----------
+    ids : one array per bag column; see :func:`bagwise.bags.grouping.group_columns`
+    points, covariates : one-hot encoded and imputed; there may be no column of covariates
+    left_out : ids of rows that the schema leaves out, as they have missing values
+    gaps : number of missing values of each column that has any
+    """
+
+    ids: tuple[Shaped[np.ndarray, " n_rows"], ...]
+    points: Float[np.ndarray, "n_rows n_features"]
+    covariates: Float64[np.ndarray, "n_rows n_covariates"]
+    weights: Float64[np.ndarray, " n_rows"] | None
+    labels: Shaped[np.ndarray, " n_rows"] | None
+    left_out: tuple[Shaped[np.ndarray, " n_left_out"], ...]
+    gaps: dict[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where a row is, for messages: its bag, and its number.
+
+    Attributes
+    ----------
+    ids : one array per bag column
+    first_row : number of the first row, or of each, in a larger table; None to number them in bags
+    kept : the rows that are spoken of, if some are left out
+
+    Examples
+    --------
+    >>> ids = (np.array(["a", "b", "b"]),)
+    >>> Place(ids).of(2), Place(ids, 1000).of(2)
+    ("bag 'b', row 1", "bag 'b', row 1002 of the table")
+    """
+
+    ids: tuple[Shaped[np.ndarray, " n_rows"], ...]
+    first_row: int | Int[np.ndarray, " n_rows"] | None = None
+    kept: Int64[np.ndarray, " n_kept"] | None = None
+
+    def of(self, row: int) -> str:
+        """Name the bag and the number of a row."""
+        row = row if self.kept is None else int(self.kept[row])
+        bag = f"bag {show(composite_ids(self.ids, np.array([row]))[0])}"
+        if isinstance(self.first_row, np.ndarray):
+            return f"{bag}, row {self.first_row[row]} of the table"
+        if self.first_row is not None:
+            return f"{bag}, row {self.first_row + row} of the table"
+        same = np.all([column[:row] == column[row] for column in self.ids], axis=0)
+        return f"{bag}, row {same.sum()}"
+
+    def first(self, mask: Bool[np.ndarray, " n"]) -> str:
+        """Name the first row that is in a mask."""
+        return self.of(int(np.flatnonzero(mask)[0]))
+
+    def bags(self, mask: Bool[np.ndarray, " n_rows"]) -> list[object]:
+        """Return the bags that have a row in the mask, in order of appearance."""
+        return list(dict.fromkeys(composite_ids(self.ids, np.flatnonzero(mask)).tolist()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,19 +120,10 @@ class Pieces:
         """Number of rows of each piece."""
         return np.diff(self.grouping.offsets)
 
-    def bag_of_rows(self) -> Int64[np.ndarray, " m"]:
-        """Return the number of the bag of each row, in the order of the rows."""
-        return self.grouping.unsort(np.repeat(self.codes, self.sizes))
-
     def first_rows(self) -> Int64[np.ndarray, " n_new"]:
         """Return the first row of each bag that comes for the first time."""
         order = self.grouping.sort(np.arange(self.grouping.offsets[-1]))
         return order[self.grouping.offsets[:-1]][self.new]
-
-    def locate(self, position: int) -> tuple[Any, int]:
-        """Return the id of the bag, and the number in it, of a row once they are sorted."""
-        piece, within = locate(position, self.grouping.offsets)
-        return self.grouping.ids[piece], int(self.seen[piece]) + within
 
     def constant(
         self,
@@ -70,14 +144,6 @@ class BagCounts:
     Attributes
     ----------
     codes : key of a bag, see :func:`bagwise.bags.grouping.keys`, ↦ its number
-
-    Examples
-    --------
-    >>> counts = BagCounts()
-    >>> for ids in (["b", "a", "b"], ["a", "c"]):
-    ...     _ = counts.add((np.array(ids),))
-    >>> counts.ids, counts.sizes
-    (array(['b', 'a', 'c'], dtype='<U1'), array([2, 2, 1]))
     """
 
     def __init__(self) -> None:
@@ -118,20 +184,9 @@ class Census:
 
     Attributes
     ----------
-    bags : BagCounts
     n_points;  gaps : number of missing values by column;  weighted : whether points have weights
     spread : mean and squares of the points, if that is asked for;  extremes : their range
     extremes, constancy : for outliers and, if watched, for columns that are constant in bags
-
-    Examples
-    --------
-    >>> from bagwise.bags.tables.schema import Schema
-    >>> import pyarrow as pa
-    >>> schema, census = Schema(("bag",), ("x",)), Census(spread=True)
-    >>> for bags, x in (["b", "a"], [1.0, 2.0]), (["b", "b"], [3.0, 6.0]):
-    ...     _ = census.add(schema.arrays(pa.table({"bag": bags, "x": x})))
-    >>> census.bags.ids, census.bags.sizes, census.spread.center, census.spread.squares
-    (array(['b', 'a'], dtype='<U1'), array([3, 1]), array([3.]), array([14.]))
     """
 
     def __init__(
@@ -163,7 +218,12 @@ class Census:
             return None
         pieces = self.bags.add(rows.ids)
         self.n_points += len(rows.points)
-        self._look_at(rows, pieces)
+        self.extremes.add(rows.points)
+        if self.spread is not None:
+            self.spread.add(rows.points.astype(np.float64, copy=False))
+        if self.constancy is not None and self.constancy.possible:
+            bag_of_rows = pieces.grouping.unsort(np.repeat(pieces.codes, pieces.sizes))
+            self.constancy.add(rows.points, bag_of_rows)
         self._covariates = grown(self._covariates, len(self.bags.codes))
         for j, name in enumerate(self._covariate_names):
             known = self._covariates[:, j]
@@ -173,14 +233,6 @@ class Census:
         if rows.weights is not None:
             self._add_weights(rows.weights, pieces)
         return pieces
-
-    def _look_at(self, rows: Rows, pieces: Pieces) -> None:
-        """Note what the points look like."""
-        self.extremes.add(rows.points)
-        if self.spread is not None:
-            self.spread.add(rows.points.astype(np.float64, copy=False))
-        if self.constancy is not None and self.constancy.possible:
-            self.constancy.add(rows.points, pieces.bag_of_rows())
 
     @property
     def lost_bags(self) -> tuple[Any, ...]:
@@ -193,7 +245,9 @@ class Census:
         weights, starts = pieces.grouping.sort(weights), pieces.grouping.offsets[:-1]
         bad = np.flatnonzero(~is_weight(weights))
         if len(bad):
-            raise bad_weight(*pieces.locate(int(bad[0])), weights[bad[0]])
+            piece, within = locate(int(bad[0]), pieces.grouping.offsets)
+            row = int(pieces.seen[piece]) + within
+            raise bad_weight(pieces.grouping.ids[piece], row, weights[bad[0]])
         self._weights = grown(self._weights, len(self.bags.codes))
         before, total, squares = self._weights[pieces.codes].T
         largest = np.maximum(before, np.maximum.reduceat(weights, starts))
@@ -250,3 +304,104 @@ class Spread:
             center = self.center + gap * (m / (n + m))
             squares = self.squares + squares + gap**2 * (n * m / (n + m))
         self.center, self.squares, self._n = center, squares, n + m
+
+
+class Lessons:
+    """What rows teach a schema, as batches come: categories and medians."""
+
+    def __init__(self, schema: Schema, sample_rows: float) -> None:
+        self._schema, self._bags = schema, BagCounts()
+        impute = schema.numeric if schema.missing == "impute" else []
+        self._per_bag = [name for name in impute if name in schema.covariates]
+        self._per_row = [name for name in impute if name not in schema.covariates]
+        if sample_rows < math.inf:
+            sample_rows = min(sample_rows, SAMPLE_NUMBERS // max(1, len(self._per_row)))
+        self._sample = Sample(sample_rows, np.random.default_rng(0))
+        self._of_bags = Sample(math.inf, np.random.default_rng(0))
+        self._categories: dict[str, dict[Any, None]] = {
+            name: {} for name, categories in schema.one_hot.items() if not categories
+        }
+
+    def add(self, table: Table, rows: Int64[np.ndarray, " k"]) -> None:
+        """Learn from some rows of a table."""
+        if self._per_row:
+            self._sample.add(self._numbers(table, self._per_row, rows))
+        if self._per_bag:
+            ids = tuple(column[rows] for column in table.ids(self._schema.bag))
+            first = rows[self._bags.add(ids).first_rows()]
+            self._of_bags.add(self._numbers(table, self._per_bag, first))
+        for name, found in self._categories.items():
+            column = self._schema.values(table, name)[rows]
+            found |= dict.fromkeys(column[first_appearance(column)[1]].tolist())
+
+    def _numbers(
+        self, table: Table, names: list[str], rows: Int64[np.ndarray, " k"]
+    ) -> Float64[np.ndarray, "k q"]:
+        columns = [self._schema.numbers(table, name)[rows] for name in names]
+        return np.column_stack(columns).astype(np.float64, copy=False)
+
+    def one_hot(self) -> dict[str, tuple[Category, ...]]:
+        """Return the categories of the columns that had none, in order."""
+        known = {}
+        for name, seen in self._categories.items():
+            found = np.array([*seen, None], dtype=object)
+            found = found[~missing(found)]
+            if not len(found):
+                raise InvalidBagsError.because(
+                    f"column {name!r} has no value at all",
+                    "at least one category to encode",
+                    "Leave it out of one_hot and of the features.",
+                )
+            known[name] = tuple(sorted(check_categories(found.tolist(), name)))
+        return known
+
+    def fill(self) -> dict[str, float]:
+        """Return what to put in place of missing values."""
+        found: dict[str, float] = {}
+        for names, sample in ((self._per_row, self._sample), (self._per_bag, self._of_bags)):
+            found |= zip(names, medians(names, sample.rows()) if names else (), strict=True)
+        return found
+
+
+def medians(names: list[str], rows: Float64[np.ndarray, "n q"]) -> list[float]:
+    """Return the medians of the finite numbers of columns, to put in place of missing ones."""
+    found: list[float] = []
+    step = max(1, MEDIAN_NUMBERS // max(1, len(rows)))
+    for start in range(0, len(names), step):
+        columns = np.array(rows[:, start : start + step].T, order="C")
+        columns[np.isinf(columns)] = np.nan
+        empty = np.isnan(columns).all(axis=1)
+        if empty.any():
+            raise InvalidBagsError.because(
+                f"column {names[start + int(np.argmax(empty))]!r} has no value at all",
+                "at least one number to take the median of",
+                "Leave it out of the features and covariates.",
+            )
+        found += np.nanmedian(columns, axis=1).tolist()
+    return found
+
+
+def check_categories(categories: Any, name: str) -> tuple[Category, ...]:
+    """Return categories as a tuple of distinct strings, numbers or truth values, all of one kind.
+
+    Whole numbers are integers, whatever the column's type: a library that has no missing integers
+    makes floats of them.
+    """
+    plain = [value.item() if isinstance(value, np.generic) else value for value in categories]
+    plain = [int(v) if isinstance(v, float) and v.is_integer() else v for v in plain]
+    kinds = {type(value) for value in plain}
+    if not (kinds <= {str} or kinds <= {bool} or kinds <= {int, float}):
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise InvalidBagsError.because(
+            f"column {name!r} has categories of type{'s' if len(kinds) > 1 else ''} {names}",
+            "only text, only numbers or only truth values",
+            "Convert the column to text.",
+        )
+    repeated = [value for value, times in Counter(plain).items() if times > 1]
+    if repeated:
+        raise InvalidBagsError.because(
+            f"column {name!r} has the category {repeated[0]!r} twice",
+            "every category once",
+            "Remove one of the two.",
+        )
+    return tuple(plain)

@@ -6,7 +6,7 @@ import csv
 import gzip
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from bagwise.bags.tables.cells import NO_NUMBER, Cells, Tally
 from bagwise.bags.tables.files import CSV, check_same, files_in, forbidden
@@ -20,35 +20,22 @@ MANY_COLUMNS = 1000  # from which on threads only wait for each other
 
 # Ids that would not be the same as numbers: a zero in front, or more digits than a number has.
 NOT_A_NUMBER = r"^[+-]?0[0-9]|[0-9]{19}"
+TEXT = {"encoding": "utf-8-sig", "newline": ""}
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 ENCODING_REMEDY = 'Save it as UTF-8 (in a spreadsheet: "CSV UTF-8"), or convert it with iconv.'
 
 
-def read_csv(
-    path: Path,
-    columns: Sequence[str] | None = None,
-    ids: Sequence[str] = (),
-    cells: Cells = PLAIN,
-) -> Any:
-    """Read CSV as a pyarrow Table: numbers, truth values, dates or text by what they hold.
+def read_csv(path: Path, columns: Sequence[str], ids: Sequence[str], cells: Cells) -> Any:
+    """Read some columns as a pyarrow Table: numbers, truth values, dates or text as they look.
 
-    Parameters
-    ----------
-    path : Path
-        A file, or a folder of files that have the same columns.
-    columns : sequence of str, optional
-        The columns to read; all by default.
-    ids : sequence of str
-        Columns that stay text if a number has a zero in front: patient 007 is not patient 7.
-    cells : Cells
-        Without a separator in it, fields are separated by tabs if the name of the file ends in
-        ``.tsv`` or ``.tsv.gz``, else by commas.
+    The path is a file, or a folder of files with the same columns. Those of ``ids`` stay text if a
+    number has a zero in front: patient 007 is not patient 7.
     """
     import pyarrow as pa
 
     files = files_in(path, CSV)
     names = read_header(path, cells)
-    wanted = set(names if columns is None else columns)
+    wanted = set(columns)
     tables = []
     for file in files:
         own = names if len(files) == 1 else _own_header(file, cells)
@@ -139,11 +126,10 @@ def read_header(path: Path, cells: Cells = PLAIN) -> list[str]:
 def _own_header(path: Path, cells: Cells) -> list[str]:
     """Return the names of the columns that stand in a file."""
     try:
-        with _open(path) as file:
-            start = file.read(2)
-        if start in UTF_16:
-            raise UnicodeError("UTF-16")
-        with _open_text(path) as file:
+        with _open(path, "rb") as file:
+            if file.read(2) in UTF_16:
+                raise UnicodeError("UTF-16")
+        with _open(path, **TEXT) as file:
             rows = csv.reader(file, delimiter=_separator(path, cells))
             names = next((row for row in rows if row), None)
     except PermissionError as error:
@@ -173,14 +159,9 @@ def _separator(path: Path, cells: Cells) -> str:
     return "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else ","
 
 
-def _open(path: Path) -> Any:
-    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
-
-
-def _open_text(path: Path) -> IO[str]:
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
+def _open(path: Path, mode: str = "rt", **how: Any) -> Any:
+    packed = path.suffix.lower() == ".gz"
+    return gzip.open(path, mode, **how) if packed else path.open(mode, **how)
 
 
 def _text(column: Any, is_id: bool, cells: Cells) -> Any:
@@ -193,7 +174,11 @@ def _text(column: Any, is_id: bool, cells: Cells) -> Any:
 
     column = compute.if_else(compute.equal(column, ""), pa.scalar(None, pa.string()), column)
     if not is_id:
-        return _grouped(column, cells)
+        if cells.thousands is None:
+            return column
+        tally, values = Tally("", cells), column.to_numpy()
+        tally.add(values)
+        return pa.array(tally.floats(values), from_pandas=True) if tally.all_numbers else column
     if compute.any(compute.match_substring_regex(column, NOT_A_NUMBER)).as_py():
         return column
     for kind in (pa.int64(), pa.float64(), pa.date32(), pa.timestamp("us")):
@@ -206,21 +191,18 @@ def _text(column: Any, is_id: bool, cells: Cells) -> Any:
     return column
 
 
-def _grouped(column: Any, cells: Cells) -> Any:
-    """Return text as numbers if all of it are numbers with marks between thousands."""
-    import pyarrow as pa
-
-    if cells.thousands is None:
-        return column
-    tally, values = Tally("", cells), column.to_numpy()
-    tally.add(values)
-    return pa.array(tally.floats(values), from_pandas=True) if tally.all_numbers else column
-
-
 def _explained(path: Path, error: Exception, cells: Cells) -> BagwiseError:
     """Return the error for a file that cannot be read, with the line if one is to blame."""
     try:
-        return _bad_text(path) or _bad_row(path, cells) or _bad(path, error)
+        return (
+            _bad_text(path)
+            or _bad_row(path, cells)
+            or BagwiseError.because(
+                f"{path} cannot be read ({' '.join(str(error).split())[:200]})",
+                "a CSV file: a header, then one row per point",
+                "Open it and look, or write it again.",
+            )
+        )
     except (OSError, EOFError) as damage:  # of gzip
         return BagwiseError.because(
             f"{path} cannot be unpacked ({' '.join(str(damage).split())})",
@@ -229,17 +211,9 @@ def _explained(path: Path, error: Exception, cells: Cells) -> BagwiseError:
         )
 
 
-def _bad(path: Path, error: Exception) -> BagwiseError:
-    return BagwiseError.because(
-        f"{path} cannot be read ({' '.join(str(error).split())[:200]})",
-        "a CSV file: a header, then one row per point",
-        "Open it and look, or write it again.",
-    )
-
-
 def _bad_text(path: Path) -> BagwiseError | None:
     """Return the error for the first line that is not UTF-8, if there is one."""
-    with _open(path) as file:
+    with _open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
             try:
                 line.decode()
@@ -254,7 +228,7 @@ def _bad_text(path: Path) -> BagwiseError | None:
 def _bad_row(path: Path, cells: Cells) -> BagwiseError | None:
     """Return the error for the first row with more or fewer fields than the header."""
     try:
-        with _open_text(path) as file:
+        with _open(path, **TEXT) as file:
             reader = csv.reader(file, delimiter=_separator(path, cells))
             header = next(row for row in reader if row)
             for row in reader:
@@ -266,5 +240,5 @@ def _bad_row(path: Path, cells: Cells) -> BagwiseError | None:
                         "Complete the line, or put quotes around fields with a separator in them.",
                     )
     except csv.Error:
-        return None
+        pass
     return None

@@ -44,13 +44,9 @@ class Source:
 
     Attributes
     ----------
-    header : Table
-        All columns, with their types; of a file perhaps without rows.
-    n_rows : int
-    whole : Table or None
-        What is needed of the table, if it is in memory.
-    dataset : pyarrow.dataset.Dataset or None, of Parquet on disk, see :func:`parquet_dataset`
-    batch_rows : int, at most in a batch
+    header : all columns, with their types; of a file perhaps without rows
+    whole : what is needed of the table, if it is in memory
+    dataset : of pyarrow, of Parquet on disk, see :func:`parquet_dataset`
 
     Examples
     --------
@@ -79,10 +75,11 @@ class Source:
         """Read a file into memory, but for columns of which it is known that nobody needs them."""
         file = TableFile.of(path, kind, plan.cells)
         check_asked(file, plan, labels)
-        asked, header = set(_asked(plan)), file.header
+        asked, header = set(plan.columns), file.header
         if isinstance(plan, Roles) and plan.features is None:
-            types = {} if header is None else {name: header.dtype(name) for name in header.columns}
-            asked |= {n for n in file.names if _may_be_feature(types.get(n))}
+            known = {} if header is None else {name: header.dtype(name) for name in file.names}
+            no = {n for n, kind in known.items() if not (is_number(kind) or may_hold_numbers(kind))}
+            asked |= set(file.names) - no
         chosen = [name for name in file.names if name in asked]
         whole = open_frame(file.read(chosen, name_list(plan.bag)))
         return cls(whole if header is None else header, len(whole), whole)
@@ -129,8 +126,7 @@ class Source:
 def _pieces(dataset: Any, columns: Sequence[str], n_rows: int) -> Iterator[Any]:
     """Read columns as pyarrow tables, that end where files do and perhaps elsewhere.
 
-    pyarrow's own scanner of data sets keeps whole row groups in memory, which may be the whole
-    file.
+    pyarrow's own scanner keeps whole row groups in memory, which may be the whole file.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -148,14 +144,7 @@ def _pieces(dataset: Any, columns: Sequence[str], n_rows: int) -> Iterator[Any]:
 
 
 def filled(tables: Iterable[Any], n_rows: int) -> Iterator[Any]:
-    """Put small pyarrow tables together, to no more than n_rows: many small files are slow to use.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> [len(table) for table in filled([pa.table({"x": [0] * n}) for n in (2, 1, 3, 1)], 3)]
-    [3, 3, 1]
-    """
+    """Put small pyarrow tables together, to n_rows at most: many small files are slow to use."""
     import pyarrow as pa
 
     waiting: list[Any] = []
@@ -183,13 +172,7 @@ def _completed(batch: Any, wanted: Any, folders: dict[str, Any]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class TableFile:
-    """A file or folder whose columns are known.
-
-    Attributes
-    ----------
-    path : Path;  names : of its columns
-    dataset : of pyarrow, if it is Parquet;  cells : how it is written, if it is CSV
-    """
+    """A file or folder whose columns are known: a ``dataset`` of pyarrow if it is Parquet."""
 
     path: Path
     names: list[str]
@@ -231,10 +214,6 @@ class TableFile:
         return table
 
 
-def _may_be_feature(dtype: Any) -> bool:
-    return dtype is None or is_number(dtype) or may_hold_numbers(dtype)
-
-
 def open_table(
     path: Any,
     columns: Sequence[str] | None = None,
@@ -243,28 +222,10 @@ def open_table(
     ids: Sequence[str] = (),
     cells: Cells = PLAIN,
 ) -> Any:
-    """Read a Parquet or CSV file, or a folder of them, as a pyarrow Table.
+    """Read a Parquet or CSV file, or a folder of them, as a pyarrow Table: all columns or some.
 
-    Parameters
-    ----------
-    path : str or path
-        Ends in ``.parquet``, ``.pq``, ``.csv``, ``.tsv``, ``.csv.gz`` or ``.tsv.gz``, or is a
-        folder of such files.
-    columns : sequence of str, optional
-        Only these are read; all by default.
-    kind : {"parquet", "csv"}, optional
-        By default as the path ends.
-    ids : sequence of str
-        Columns in which ``007`` is not ``7``, in a CSV file.
-    cells : Cells
-        How the cells of a CSV file are written.
-
-    Examples
-    --------
-    >>> import bagwise.datasets
-    >>> path = bagwise.datasets.__path__[0] + "/polls.parquet"
-    >>> open_table(path, ["race", "poll_margin"]).num_rows
-    8824
+    The kind is "parquet" or "csv", by default as the path ends. In a CSV file, ``ids`` are columns
+    in which 007 is not 7, and ``cells`` is how cells are written.
     """
     file = TableFile.of(path, kind, cells)
     chosen = file.names if columns is None else name_list(columns)
@@ -292,7 +253,7 @@ def check_asked(file: TableFile, plan: Roles | Schema, labels: Table | None) -> 
     """Raise unless a file, or the labels table, has all columns that are asked for."""
     own = set(file.names)
     there = own | set(() if labels is None else labels.columns)
-    absent = [name for name in _asked(plan) if name not in there]
+    absent = [name for name in plan.columns if name not in there]
     ids = [name for name in name_list(plan.bag) if name not in own and name in there]
     if absent or ids:
         raise no_column(file, [*absent, *ids])
@@ -304,16 +265,7 @@ def is_path(value: Any) -> bool:
 
 
 def existing(path: Any) -> Path:
-    """Return a path that exists, or suggest names like it.
-
-    Examples
-    --------
-    >>> existing("/no/such/points.csv")
-    Traceback (most recent call last):
-    ...
-    bagwise.exceptions.BagwiseError: there is no file /no/such/points.csv; expected a Parquet or CSV
-    file. There is no folder /no/such either: check the path.
-    """
+    """Return a path that exists, or suggest names like it."""
     path = Path(path).expanduser()
     try:
         mode = path.stat().st_mode
@@ -326,8 +278,9 @@ def existing(path: Any) -> Path:
             f"{str(path)!r:.200} cannot be opened ({error})", "a Parquet or CSV file", "Check it."
         ) from error
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
         raise BagwiseError.because(
-            f"{path} is {_special(mode)}",
+            f"{path} is {kinds.get(stat.S_IFMT(mode), 'a device')}",
             "a plain file, which can be read more than once",
             "Write what comes from it to a file first.",
         )
@@ -336,61 +289,39 @@ def existing(path: Any) -> Path:
 
 def _no_file(path: Path) -> BagwiseError:
     """Return the error for a file that is not there, with names like it."""
-    try:
-        there = os.listdir(path.parent) if path.parent.is_dir() else None
-    except PermissionError:
-        there = []
-    if there is None:
-        remedy = f"There is no folder {path.parent} either: check the path."
-    else:
-        near = difflib.get_close_matches(path.name, there)
+    remedy = f"There is no folder {path.parent} either: check the path."
+    if path.parent.is_dir():
+        readable = os.access(path.parent, os.R_OK)
+        near = difflib.get_close_matches(path.name, os.listdir(path.parent) if readable else [])
         remedy = f"Did you mean {' or '.join(near)}?" if near else "Check the path."
     return BagwiseError.because(f"there is no file {path}", "a Parquet or CSV file", remedy)
 
 
-def _special(mode: int) -> str:
-    return "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
-
-
 def kind_of(path: Path) -> str:
-    """Return ``"parquet"`` or ``"csv"``, as the name of a file says.
-
-    Examples
-    --------
-    >>> kind_of(Path("points.tsv.gz"))
-    'csv'
-    """
-    name = path.name.lower()
-    if path.is_dir():
-        return _kind_in(path)
-    if name.endswith(PARQUET):
-        return "parquet"
-    if name.endswith(CSV):
-        return "csv"
-    raise BagwiseError.because(
-        f"{path} has the ending {path.suffix!r}" if path.suffix else f"{path} has no ending",
-        f"one of {', '.join((*PARQUET, *CSV))}, or a folder of such files",
-        "Convert it, or rename it if it is one of these.",
-    )
+    """Return "parquet" or "csv", as the name of a file says, or of all files of a folder."""
+    kinds: dict[str, Path] = {}
+    for file in files_in(path, (*PARQUET, *CSV)):
+        name = file.name.lower()
+        kinds["parquet" if name.endswith(PARQUET) else "csv" if name.endswith(CSV) else ""] = file
+    if "" in kinds:
+        raise BagwiseError.because(
+            f"{path} has the ending {path.suffix!r}" if path.suffix else f"{path} has no ending",
+            f"one of {', '.join((*PARQUET, *CSV))}, or a folder of such files",
+            "Convert it, or rename it if it is one of these.",
+        )
+    if len(kinds) > 1:
+        raise BagwiseError.because(
+            f"the folder {path} has both {kinds['parquet'].name} and {kinds['csv'].name}",
+            "files of one kind",
+            "Name one file, or move those of one kind to a folder of their own.",
+        )
+    return next(iter(kinds))
 
 
 def is_csv(path: Path) -> bool:
     """Whether a path is a CSV file, or a folder with nothing but such."""
     files = files_in(path, (*PARQUET, *CSV))
     return all(file.name.lower().endswith(CSV) for file in files)
-
-
-def _kind_in(folder: Path) -> str:
-    """Return what the files of a folder are: of one kind."""
-    files = files_in(folder, (*PARQUET, *CSV))
-    kinds = {kind_of(file): file for file in files}
-    if len(kinds) > 1:
-        raise BagwiseError.because(
-            f"the folder {folder} has both {kinds['parquet'].name} and {kinds['csv'].name}",
-            "files of one kind",
-            "Name one file, or move those of one kind to a folder of their own.",
-        )
-    return next(iter(kinds))
 
 
 def files_in(path: Path, endings: tuple[str, ...]) -> list[Path]:
@@ -428,12 +359,6 @@ def parquet_dataset(path: Any) -> Any:
     """Return a Parquet file, or a folder of them with one set of columns, as a pyarrow Dataset.
 
     Folders such as ``year=2020`` give a column.
-
-    Examples
-    --------
-    >>> import bagwise.datasets
-    >>> parquet_dataset(bagwise.datasets.__path__[0] + "/polls.parquet").count_rows()
-    8824
     """
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -483,7 +408,15 @@ def _readable(path: Path) -> Iterator[None]:
     except PermissionError as error:
         raise forbidden(path) from error
     except (pa.ArrowException, OSError) as error:
-        raise damaged(path, error) from error
+        empty = path.is_file() and path.stat().st_size == 0
+        why = " ".join(str(error).split())[:200]
+        raise BagwiseError.because(
+            f"{path} is empty" if empty else f"{path} cannot be read as Parquet ({why})",
+            "a Parquet file" if empty else "a whole Parquet file",
+            "Check how it was written."
+            if empty
+            else "Copy or write it again; it may be cut off, damaged, or of another kind.",
+        ) from error
 
 
 def forbidden(path: Path) -> BagwiseError:
@@ -503,26 +436,3 @@ def no_column(file: TableFile, absent: Sequence[str]) -> BagwiseError:
         f"one of its columns: {listing(file.names)}",
         f"Did you mean {near[0]!r}?" if near else "Check the spelling.",
     )
-
-
-def damaged(path: Path, error: Exception) -> BagwiseError:
-    """Return the error for a Parquet file that cannot be read."""
-    if path.is_file() and path.stat().st_size == 0:
-        return BagwiseError.because(
-            f"{path} is empty", "a Parquet file", "Check how it was written."
-        )
-    return BagwiseError.because(
-        f"{path} cannot be read as Parquet ({' '.join(str(error).split())[:200]})",
-        "a whole Parquet file",
-        "Copy or write it again; it may be cut off, damaged, or of another kind.",
-    )
-
-
-def _asked(plan: Roles | Schema) -> list[str]:
-    """Return the columns that are asked for by name."""
-    if isinstance(plan, Schema):
-        return list(plan.columns)
-    one_hot = [str(name) for name in name_list(plan.one_hot)]
-    singles = [name for name in (plan.weights, plan.label) if name is not None]
-    features = [] if plan.features is None else name_list(plan.features)
-    return [*name_list(plan.bag), *name_list(plan.covariates), *singles, *features, *one_hot]

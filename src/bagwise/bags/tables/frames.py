@@ -25,25 +25,15 @@ SHORT = 1 << 14
 FEW = 1 << 10
 
 # Why columns of a type are no features, in words; and objects, by the type of the first.
-KINDS: tuple[tuple[Any, str], ...] = (
-    (nw.Date, "dates"),
-    (nw.Datetime, "dates"),
-    (nw.Time, "times of day"),
-    (nw.Duration, "durations"),
-    (nw.List, "lists"),
-    (nw.Array, "lists"),
-    (nw.Struct, "records"),
-    (nw.Binary, "bytes"),
-)
-OBJECTS: tuple[tuple[Any, str], ...] = (
-    (date, "dates"),
-    (time, "times of day"),
-    (timedelta, "durations"),
-    (complex, "complex numbers"),
-    (bytes, "bytes"),
-    ((list, tuple, np.ndarray), "lists"),
-    (dict, "records"),
-)
+KINDS: dict[str, Any] = {
+    "dates": (nw.Date, nw.Datetime, date),
+    "times of day": (nw.Time, time),
+    "durations": (nw.Duration, timedelta),
+    "complex numbers": complex,
+    "lists": (nw.List, nw.Array, list, tuple, np.ndarray),
+    "records": (nw.Struct, dict),
+    "bytes": (nw.Binary, bytes),
+}
 
 
 class Table:
@@ -134,14 +124,7 @@ class Table:
 
 
 def open_frame(frame: Any, what: str = "data frame") -> Table:
-    """Wrap a data frame, its columns named by strings, or say which can be read.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> list(open_frame(pa.table({"x": [1, 2]})).columns)
-    ['x']
-    """
+    """Wrap a data frame, its columns named by strings, or say which can be read."""
     if isinstance(frame, Table):
         return frame
     try:
@@ -255,10 +238,7 @@ def values(column: nw.Series[Any]) -> Shaped[np.ndarray, " n_rows"]:
 
 
 def numbers(
-    table: Table,
-    name: str,
-    cells: Cells = PLAIN,
-    error: type[BagwiseError] = InvalidBagsError,
+    table: Table, name: str, cells: Cells = PLAIN, error: type[BagwiseError] = InvalidBagsError
 ) -> Float[np.ndarray, " rows"]:
     """Return a column of numbers as floats, missing values as NaN; float32 stays.
 
@@ -269,8 +249,7 @@ def numbers(
     else:
         tally = check_numbers(table, name, tally_of(table, name, cells), error)
         found = tally.floats(values(table.get_column(name)))
-    coded = is_coded(found, cells, name)
-    return found if coded is None else np.where(coded, found.dtype.type(np.nan), found)
+    return without_codes(found, cells, name)
 
 
 def check_numbers(
@@ -310,20 +289,12 @@ def may_hold_numbers(dtype: Any) -> bool:
 
 
 def why_no_numbers(table: Table, name: str, tally: Tally | None) -> str | None:
-    """Say why a column is no feature unless it is named; None if it is one.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> table = open_frame(pa.table({"zip": ["01234", "01235"], "note": ["-", "late"]}))
-    >>> [why_no_numbers(table, name, tally_of(table, name, PLAIN)) for name in table.columns]
-    ["codes, such as '01234'", "text, such as '-'"]
-    """
+    """Say why a column is no feature unless it is named; None if it is one."""
     dtype = table.dtype(name)
     if is_number(dtype):
         return None
     if tally is None:
-        return next((words for kind, words in KINDS if isinstance(dtype, kind)), str(dtype))
+        return next((words for words, kind in KINDS.items() if isinstance(dtype, kind)), str(dtype))
     if tally.n_cells == 0:
         return "no value at all"
     if tally.code is not None and tally.odd is None:
@@ -331,9 +302,8 @@ def why_no_numbers(table: Table, name: str, tally: Tally | None) -> str | None:
     if tally.odd is None:
         return None
     odd = tally.odd[1]
-    words = "text" if isinstance(odd, str) else "objects"
-    known = next((words for kind, words in OBJECTS if isinstance(odd, kind)), None)
-    return known or f"{words}, such as {show(odd)}"
+    known = next((words for words, kind in KINDS.items() if isinstance(odd, kind)), None)
+    return known or f"{'text' if isinstance(odd, str) else 'objects'}, such as {show(odd)}"
 
 
 def is_coded(

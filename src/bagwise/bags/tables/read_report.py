@@ -17,16 +17,17 @@ B. M. Hill (1975), A simple general approach to inference about the tail of a di
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64, Shaped
 
-from bagwise.bags.tables.rows import SHOWN, Sample, by_column, count, some
+from bagwise.bags.grouping import show
 from bagwise.exceptions import BagwiseWarning
 
+SHOWN = 5  # bags, columns or categories that a message names before it only counts the others
 NAMED = 100  # columns left out that are named before the others are only counted
 # Chance below which rows of a bag do not agree by accident.
 BY_CHANCE = 1e-6
@@ -70,22 +71,14 @@ class ReadReport:
 
     Attributes
     ----------
-    n_rows, n_dropped_rows : int
-        Rows of the table of points; those of them left out because a value is missing.
-    gaps : dict of int
-        Missing values by column, if rows with missing values were left out.
-    n_imputed : dict of int
-        Missing values by column that were filled in.
-    dropped_bags : tuple
-        Bags that lost all their points to missing values, or have no label.
-    unmatched_bags, unmatched_labels : tuple
-        Bags without a row in the labels table; bags of that table without points.
-    left_out : dict of str
-        Columns that are no features because they are not numbers, and why.
-    constant : tuple of str
-        Features that have one value in every bag, as covariates do.
-    outliers : tuple of str
-        Values far from all others of their column, each in a sentence.
+    n_rows, n_dropped_rows : of the table of points; left out because a value is missing
+    gaps : missing values by column, if rows with missing values were left out
+    n_imputed : missing values by column that were filled in
+    dropped_bags : bags that lost all their points to missing values, or have no label
+    unmatched_bags, unmatched_labels : without a row in the labels table; there, but without points
+    left_out : columns that are no features because they are not numbers, and why
+    constant : features that have one value in every bag, as covariates do
+    outliers : values far from all others of their column, each in a sentence
 
     Examples
     --------
@@ -122,10 +115,6 @@ class ReadReport:
         ):
             if bags:
                 lines.append(f"Left out {count(len(bags), 'bag')} {reason}: {some(bags)}.")
-        return [*lines, *self._of_columns()]
-
-    def _of_columns(self) -> list[str]:
-        lines = []
         if self.left_out:
             named = [f"{name!r} ({why})" for name, why in self.left_out.items()]
             number, rest = count(len(named), "column"), len(named) - NAMED
@@ -153,23 +142,8 @@ class ReadReport:
             warnings.warn(" ".join(lines), BagwiseWarning, stacklevel=stacklevel + 1)
 
 
-def outlier_lines(
-    array: Float[np.ndarray, "rows columns"], names: Sequence[str], what: str = "Column"
-) -> tuple[str, ...]:
-    """Say which values of columns lie far from all others, and what to do if they are not meant.
-
-    Examples
-    --------
-    >>> x = np.append(np.linspace(0, 1, 99), 1e6)[:, None]
-    >>> print(*outlier_lines(x, ["x"]))
-    Column 'x' has 1 value of 1000000.0, far from all others (0 to 1): if it stands for a missing
-    value, say na_values=1000000.0 (--na), and missing="drop" or "impute".
-    """
-    return tell(find_outliers(array), names, what)
-
-
 def tell(found: Sequence[Outlier], names: Sequence[str], what: str = "Column") -> tuple[str, ...]:
-    """Say in one sentence each what outliers there are."""
+    """Say in one sentence each what outliers there are, and what to do if they are not meant."""
     return tuple(
         f"{what} {names[outlier.column]!r} has {count(outlier.count, 'value')} of "
         f"{outlier.value!r}, far from all others ({outlier.low:.4g} to {outlier.high:.4g}): if it "
@@ -179,36 +153,53 @@ def tell(found: Sequence[Outlier], names: Sequence[str], what: str = "Column") -
     )
 
 
+class Sample:
+    """A random sample of rows of numbers of which nobody knows how many will come.
+
+    Every row is given a random number, and the k rows with the smallest are kept.
+    """
+
+    def __init__(self, k: float, rng: np.random.Generator) -> None:
+        self._k, self._rng, self._below = k, rng, 1.0
+        self._drawn = np.zeros(0)
+        self._rows: Any = None
+
+    def add(self, rows: Float[np.ndarray, "m q"]) -> None:
+        """Add rows, of which some may be kept."""
+        drawn = self._rng.random(len(rows))
+        mask = drawn < self._below
+        self._drawn = np.concatenate([self._drawn, drawn[mask]])
+        rows = rows if mask.all() else rows[mask]
+        self._rows = rows if self._rows is None else np.vstack([self._rows, rows])
+        if len(self._drawn) > 2 * self._k:
+            self._cut()
+
+    def _cut(self) -> None:
+        k = int(self._k)
+        best = np.argpartition(self._drawn, k)[:k]
+        self._drawn, self._rows = self._drawn[best], self._rows[best]
+        self._below = float(self._drawn.max())
+
+    def rows(self) -> Float[np.ndarray, "k q"]:
+        """Return the sample: all rows, if there were no more than k."""
+        if len(self._drawn) > self._k:
+            self._cut()
+        return self._rows
+
+
 @dataclass(frozen=True)
 class Outlier:
-    """A value that lies far from all others of its column.
-
-    Attributes
-    ----------
-    column : int;  value : float;  count : int, how often it occurs
-    low, high : float, between which the others lie, or a sample of them
-    """
+    """A value that lies far from all others of its column."""
 
     column: int
     value: float
-    count: int
-    low: float
+    count: int  # how often it occurs
+    low: float  # between these lie the others, or a sample of them
     high: float
 
 
 class Extremes:
-    """Least and largest values of columns, and a sample of their rows, as batches come.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).normal(size=(6700, 2))
-    >>> x[17, 1] = 1e6
-    >>> extremes = Extremes()
-    >>> for batch in np.array_split(x, 10):
-    ...     extremes.add(batch)
-    >>> [(found.column, found.value, found.count) for found in extremes.outliers()]
-    [(1, 1000000.0, 1)]
-    """
+    """Least and largest values of columns, and a sample of their rows, as batches come."""
 
     def __init__(self) -> None:
         self._n = 0
@@ -218,10 +209,8 @@ class Extremes:
 
     def add(self, rows: Float[np.ndarray, "m p"]) -> None:
         """Look at some rows of finite numbers."""
-        if not rows.size:
-            return
-        step = max(256, CHUNK_NUMBERS // rows.shape[1])
-        for start in range(0, len(rows), step):
+        step = max(256, CHUNK_NUMBERS // max(1, rows.shape[1]))
+        for start in range(0, len(rows) if rows.size else 0, step):
             self._add(rows[start : start + step])
 
     def _add(self, rows: Float[np.ndarray, "m p"]) -> None:
@@ -250,25 +239,16 @@ class Extremes:
         for start in range(0, rows.shape[1], step):
             columns = slice(start, start + step)
             out = _lies_out(rows[:, columns], self.ends[:, columns], self._n)
-            for side, column in np.argwhere(out).tolist():
-                found.append(self._outlier(rows[:, start + column], start + column, side))
+            for side, column in np.add(np.argwhere(out), (0, start)).tolist():
+                value, times = float(self.ends[side, column]), int(self._counts[side, column])
+                others = rows[rows[:, column] != value, column]
+                low, high = float(others.min()), float(others.max())
+                found.append(Outlier(column, value, times, low, high))
         return sorted(found, key=lambda outlier: (outlier.column, outlier.value))
-
-    def _outlier(self, sample: Float64[np.ndarray, " m"], column: int, side: int) -> Outlier:
-        value = float(self.ends[side, column])
-        others = sample[sample != value]
-        count = int(self._counts[side, column])
-        return Outlier(column, value, count, float(others.min()), float(others.max()))
 
 
 def find_outliers(array: Float[np.ndarray, "rows columns"]) -> list[Outlier]:
-    """Return the values of finite columns that lie far from all others, such as fill values.
-
-    Examples
-    --------
-    >>> find_outliers(np.append(np.linspace(0, 30, 100), -9999.0)[:, None])
-    [Outlier(column=0, value=-9999.0, count=1, low=0.0, high=30.0)]
-    """
+    """Return the values of finite columns that lie far from all others, such as fill values."""
     extremes = Extremes()
     extremes.add(array)
     return extremes.outliers()
@@ -414,3 +394,34 @@ class Constancy:
             if alike < 1 and n_pairs * np.log(alike) < np.log(BY_CHANCE):
                 found.append(column)
         return found
+
+
+def some(names: Iterable[object], shown: int = SHOWN) -> str:
+    """Write the first few of some values, and how many more there are.
+
+    Examples
+    --------
+    >>> some(["a", "b", "c"]), some([1, 2, 3], shown=1)
+    ("'a', 'b', 'c'", '1 and 2 more')
+    """
+    written = [show(name) for name in names]
+    rest = len(written) - shown
+    return ", ".join(written[:shown]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def count(number: int, noun: str) -> str:
+    """Write a number of things.
+
+    Examples
+    --------
+    >>> count(1, "row"), count(12345, "row")
+    ('1 row', '12,345 rows')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def by_column(counts: Mapping[str, int]) -> str:
+    """Write how many of something each column has."""
+    parts = [f"{number:,} in column {name!r}" for name, number in counts.items()]
+    rest = len(parts) - SHOWN
+    return ", ".join(parts[:SHOWN]) + (f" and some in {rest} more columns" if rest > 0 else "")

@@ -31,7 +31,7 @@ from bagwise.bags.grouping import (
     sizes_to_offsets,
 )
 from bagwise.bags.tables.cells import Tally
-from bagwise.bags.tables.census import BagCounts, Census
+from bagwise.bags.tables.census import BagCounts, Census, Rows
 from bagwise.bags.tables.files import BATCH_ROWS, Source, is_path, labels_table
 from bagwise.bags.tables.frames import (
     Table,
@@ -42,10 +42,10 @@ from bagwise.bags.tables.frames import (
     name_list,
     values,
 )
-from bagwise.bags.tables.read_report import ReadReport, outlier_lines, tell
+from bagwise.bags.tables.read_report import ReadReport, by_column, count, find_outliers, tell
 from bagwise.bags.tables.roles import Roles
-from bagwise.bags.tables.rows import Place, Rows, by_column, count, no_bag_id
 from bagwise.bags.tables.schema import Schema, nothing_left
+from bagwise.bags.validation import check_names
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 
 # Rows whose median stands for that of all rows of a stream, if there are more: its standard error
@@ -85,29 +85,19 @@ class Reading:
 
 def read_bags(
     given: Any,
+    schema: Schema | Roles | None = None,
     *,
     labels: Any = None,
-    schema: Schema | None = None,
     kind: str | None = None,
     **roles: Any,
 ) -> Reading:
     """Read bags from a file or data frame, by roles or by the schema of an earlier table.
 
-    Parameters
-    ----------
-    given : path or data frame
-        One row per point: Parquet or CSV (a file or a folder), pandas, polars or pyarrow.
-    labels : path or data frame, optional
-        One row per bag, with the bag column(s), and the label and covariates as far as it has
-        them. Bags that are in one of the two tables only are left out.
-    schema : Schema, optional
-        As learnt in training: the same columns, categories and medians. To predict, use
-        ``schema.without_label()``.
-    kind : {"parquet", "csv", "frame"}, optional
-        By default, a path is of the kind that its name says.
-    **roles
-        Without a schema: bag, features, covariates, weights, label, one_hot, missing, na_values,
-        sep, decimal and thousands, as in :meth:`bagwise.Bags.from_csv`.
+    What is given has a row per point: Parquet or CSV (a file or a folder), or a data frame. Its
+    kind is "parquet", "csv" or "frame", by default as its name says. ``labels`` have a row per bag:
+    the bag column(s), and the label and covariates as far as they are there; bags that are in one
+    of the two tables only are left out. A schema is as learnt in training, to predict without its
+    label; without it, ``roles`` are those of :class:`Roles`.
 
     Examples
     --------
@@ -127,9 +117,9 @@ def read_bags(
 
 def scan_bags(
     path: Any,
+    schema: Schema | Roles | None = None,
     *,
     labels: Any = None,
-    schema: Schema | None = None,
     progress: bool = True,
     batch_rows: int = BATCH_ROWS,
     sample_rows: int = SAMPLE_ROWS,
@@ -139,13 +129,6 @@ def scan_bags(
 
     So many rows are read at once (``batch_rows``), and medians are those of a sample of
     ``sample_rows``.
-
-    Examples
-    --------
-    >>> import bagwise.datasets
-    >>> path = bagwise.datasets.__path__[0] + "/polls.parquet"
-    >>> scan_bags(path, bag="race", features=["poll_margin"]).bags.n_points
-    8824
     """
     plan = _plan(schema, roles)
     bag_table = labels_table(labels, plan)
@@ -153,7 +136,7 @@ def scan_bags(
     return read(source, plan, bag_table, progress=progress, sample_rows=sample_rows)
 
 
-def _plan(schema: Schema | None, roles: dict[str, Any]) -> Roles | Schema:
+def _plan(schema: Schema | Roles | None, roles: dict[str, Any]) -> Roles | Schema:
     if schema is not None and roles:
         raise TypeError(f"give a schema or roles, not both: {', '.join(roles)}")
     return Roles(**roles) if schema is None else schema
@@ -171,16 +154,6 @@ def read(
 
     With roles as a plan, categories and medians are learnt here; with a schema, they are those of
     training.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> from bagwise.bags.tables.frames import open_frame
-    >>> points = Source.of_frame(pa.table({"bag": ["b", "a", "b"], "x": [1.0, 2.0, 3.0]}))
-    >>> labels = open_frame(pa.table({"bag": ["a", "b"], "y": [0.5, 1.5]}))
-    >>> reading = read(points, Roles("bag", label="y"), labels)
-    >>> reading.parts["points"].tolist(), reading.parts["ids"].tolist(), reading.labels.tolist()
-    ([[1.0], [3.0], [2.0]], ['b', 'a'], [1.5, 0.5])
     """
     reader = Reader(source, plan, labels, progress)
     reader.match()
@@ -193,12 +166,7 @@ def read(
 class Passes:
     """The rows of a source that are used, to be gone through as often as needed.
 
-    Attributes
-    ----------
-    source : Source
-    schema : Schema, of what is read from it
-    bags : keys of the bags whose rows are used; None for all
-    progress : whether to show a bar
+    Of ``bags``, given by their keys, the rows are used; None for all.
     """
 
     source: Source
@@ -207,11 +175,7 @@ class Passes:
     progress: bool = False
 
     def rows(
-        self,
-        make: Callable[[Rows], T],
-        title: str = "reading rows",
-        *,
-        points_only: bool = False,
+        self, make: Callable[[Rows], T], title: str = "reading rows", *, points_only: bool = False
     ) -> Iterator[T]:
         """Make something of all rows, batch by batch; of points alone if only they are needed."""
         schema = self.schema
@@ -253,7 +217,14 @@ class Passes:
             absent = missing(column)
             if absent.any():
                 if self.schema.missing != "drop":
-                    raise no_bag_id(name, absent, Place(ids, start))
+                    row = int(np.flatnonzero(absent)[0]) + (start or 0)
+                    more = int(absent.sum()) - 1
+                    raise InvalidBagsError.because(
+                        f"row {row} of the data frame has no bag: column {name!r} is missing there"
+                        + (f" and in {count(more, 'more row')}" if more else ""),
+                        "a bag id in every row",
+                        'Give these rows an id, or leave them out with missing="drop".',
+                    )
                 keep, gaps[name] = keep & ~absent, int(absent.sum())
         if self.bags is not None and keep.any():
             known = np.flatnonzero(keep)
@@ -285,13 +256,7 @@ class Used(NamedTuple):
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:
-    """Go through an iterator in a second thread, one item ahead: reading while others compute.
-
-    Examples
-    --------
-    >>> list(ahead(iter([1, 2, 3])))
-    [1, 2, 3]
-    """
+    """Go through an iterator in a second thread, one item ahead: reading while others compute."""
     end: Any = object()
     with ThreadPoolExecutor(1) as reader:
         coming = reader.submit(next, items, end)
@@ -317,7 +282,8 @@ class Reader:
                 check_numbers(header, name, tallies.get(name))
         if labels is not None and self.theirs is not None:
             check_present(labels, self.theirs.columns, "labels table")
-            self.theirs.check_numbers(labels)
+            for name in self.theirs.numeric:  # raises with the row of this table
+                self.theirs.numbers(labels, name)
         self.passes = Passes(source, own, progress=progress)
         self.report = ReadReport(n_rows=source.n_rows)
         self.n_unmatched, self.gaps = 0, dict[str, int]()
@@ -404,7 +370,9 @@ class Reader:
             fill={name: value for part in parts for name, value in part.fill.items()},
         )
         self.report = replace(self.report, left_out=self.schema.left_out)
-        self.schema.check_names()
+        for what in ("feature", "covariate"):  # different, once they are encoded
+            names = getattr(self.schema, f"{what}_names")
+            check_names(names, len(names), what)
 
     def count(self) -> Reading:
         """Read all rows, and put together what is known of each bag."""
@@ -457,10 +425,11 @@ class Reader:
         order = dict.fromkeys((*schema.bag, *self.gaps, *schema.columns))
         outliers = tell(census.extremes.outliers(), schema.feature_names)
         if covariates is not None:
-            outliers += outlier_lines(covariates, schema.covariate_names, "Covariate column")
+            found = find_outliers(covariates)
+            outliers += tell(found, schema.covariate_names, "Covariate column")
         if labels is not None and labels.dtype.kind in "fiu" and schema.label is not None:
-            rows = labels.astype(np.float64)[:, None]
-            outliers += outlier_lines(rows, [schema.label], "Label column")
+            found = find_outliers(labels.astype(np.float64)[:, None])
+            outliers += tell(found, [schema.label], "Label column")
         constant = [] if census.constancy is None else census.constancy.columns(census.bags.sizes)
         return replace(
             self.report,

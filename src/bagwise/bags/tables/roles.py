@@ -10,6 +10,7 @@ from typing import Any, Required, TypedDict
 
 from bagwise.bags.grouping import show
 from bagwise.bags.tables.cells import Cells, Tally
+from bagwise.bags.tables.census import Category, check_categories
 from bagwise.bags.tables.frames import (
     Table,
     check_present,
@@ -18,8 +19,7 @@ from bagwise.bags.tables.frames import (
     tally_of,
     why_no_numbers,
 )
-from bagwise.bags.tables.learning import Category, check_categories
-from bagwise.bags.tables.rows import SHOWN
+from bagwise.bags.tables.read_report import SHOWN
 from bagwise.bags.tables.schema import MISSING, Schema
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
 
@@ -57,26 +57,9 @@ class ScanOptions(FileRoles, total=False):
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns of a table are to be; everything but the bag has a default.
+    """What the columns of a table are to be, and how its cells are written.
 
-    Attributes
-    ----------
-    bag : str or sequence of str
-        Column(s) with the bag of every row.
-    features : sequence of str, optional
-        Columns of the points; by default every numeric column that has no other role, and those to
-        be one-hot encoded.
-    covariates : str or sequence of str
-        Columns with one value per bag.
-    weights, label : str, optional
-        Column of point weights; column with one label per bag.
-    one_hot : str, sequence of str, or dict
-        Features or covariates to encode as one 0/1 column per category; a dict says which
-        categories there are.
-    missing : {"error", "drop", "impute"}
-        What to do about missing values.
-    na_values, sep, decimal, thousands
-        How cells are written; see :class:`bagwise.bags.tables.cells.Cells`.
+    :meth:`bagwise.Bags.from_frame` says what each means; ``sep`` is between the fields of CSV.
 
     Examples
     --------
@@ -122,44 +105,54 @@ class Roles:
         encoded = set(name_list(self.one_hot))
         return [name for name in named if name not in encoded]
 
+    @property
+    def others(self) -> list[str]:
+        """Columns that are named, but for the features."""
+        singles = [name for name in (self.weights, self.label) if name is not None]
+        return [*name_list(self.bag), *name_list(self.covariates), *singles]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that is named."""
+        return (*self.others, *name_list(self.features), *name_list(self.one_hot))
+
     def schema(
-        self,
-        table: Table,
-        labels: Table | None = None,
-        tallies: Mapping[str, Tally] | None = None,
+        self, table: Table, labels: Table | None = None, tallies: Mapping[str, Tally] | None = None
     ) -> Schema:
         """Return the schema for this table of points, with categories and medians to be learnt.
 
-        Parameters
-        ----------
-        table : Table with one row per point; it may be empty
-        labels : Table with one row per bag, optional
-            Label and covariates may be there instead.
-        tallies : dict of Tally, optional
-            Of columns that may hold numbers, if the rows of the table are not all there are.
+        Label and covariates may be in a table of ``labels``. ``tallies`` are those of columns that
+        may hold numbers, if the rows of the table are not all there are.
         """
-        bag, covariates = name_list(self.bag), name_list(self.covariates)
+        bag, covariates, others = name_list(self.bag), name_list(self.covariates), self.others
         categories = self._categories()
-        others = [*bag, *covariates, *(n for n in (self.weights, self.label) if n is not None)]
         elsewhere = set() if labels is None else set(labels.columns) - set(bag)
         check_present(table, [name for name in others if name not in elsewhere])
         left_out: dict[str, str] = {}
         if self.features is None:
             check_present(table, [name for name in categories if name not in others])
-            known: dict[str, str | None] = {
-                **dict.fromkeys(categories),
-                **dict.fromkeys(others, ""),
+            known: dict[str, Any] = {**dict.fromkeys(categories), **dict.fromkeys(others, "")}
+            reasons = {
+                name: known[name] if name in known else self._why_not(table, name, tallies)
+                for name in table.columns
             }
-            features, left_out = self._by_default(table, known, tallies)
+            features = [name for name, why in reasons.items() if why is None]
+            left_out = {name: why for name, why in reasons.items() if why}
             if labels is not None and not covariates:
                 spare = [n for n in labels.columns if n not in known and n not in table.columns]
                 left_out |= dict.fromkeys(spare, "of the labels table, not named as a covariate")
         else:
             features = name_list(self.features)
             check_present(table, features)
-        _check_roles([*others, *features])
-        self._check(bag, features, left_out)
-        _check_encoded(categories, [*features, *covariates])
+        self._check(others, features, left_out)
+        odd = [name for name in categories if name not in {*features, *covariates}]
+        if odd:
+            raise InvalidBagsError.because(
+                f"column {odd[0]!r} is to be one-hot encoded but is neither a feature nor a "
+                "covariate",
+                f"one of {listing([*features, *covariates])}",
+                "Add it to the features or covariates, or remove it from one_hot.",
+            )
         own = labels is None or self.label not in elsewhere
         self._check_label(table if own else labels, tallies if own else None)
         return Schema(
@@ -173,20 +166,6 @@ class Roles:
             cells=self.cells,
             left_out=left_out,
         )
-
-    def _by_default(
-        self, table: Table, known: dict[str, str | None], tallies: Mapping[str, Tally] | None
-    ) -> tuple[list[str], dict[str, str]]:
-        """Return the columns that are features, and why others are not.
-
-        Of some it is known: None if they are, nothing to be said if they have other roles.
-        """
-        reasons = {
-            name: known[name] if name in known else self._why_not(table, name, tallies)
-            for name in table.columns
-        }
-        features = [name for name, why in reasons.items() if why is None]
-        return features, {name: why for name, why in reasons.items() if why}
 
     def _why_not(self, table: Table, name: str, tallies: Mapping[str, Tally] | None) -> str | None:
         """Say why a column is no feature unless it is named, None if it is one; raise if unsure."""
@@ -221,9 +200,19 @@ class Roles:
                 )
         return {str(n): check_categories(given, str(n)) for n, given in self.one_hot.items()}
 
-    def _check(self, bag: list[str], features: list[str], left_out: dict[str, str]) -> None:
-        """Raise unless there are a bag, some features and a known way with missing values."""
-        if not bag:
+    def _check(self, others: list[str], features: list[str], left_out: dict[str, str]) -> None:
+        """Raise unless there are a bag, some features and a known way with missing values.
+
+        Nor may a column have two roles: a bag id or label among the features leaks the answer.
+        """
+        twice = [name for name, times in Counter([*others, *features]).items() if times > 1]
+        if twice:
+            raise InvalidBagsError.because(
+                f"column {twice[0]!r} is used twice",
+                "each column as bag, feature, covariate, weight or label, but only one of them",
+                "Remove it from one, or copy it under another name if both are meant.",
+            )
+        if not name_list(self.bag):
             raise InvalidBagsError.because(
                 "no bag column is named", "at least one", "Say which column has the bag of a row."
             )
@@ -241,25 +230,3 @@ class Roles:
                 "at least one numeric column besides the bag, covariates, weights and label",
                 "Name the columns of the points with features=[...].",
             )
-
-
-def _check_roles(names: list[str]) -> None:
-    """Raise if a column has two roles: a bag id or label among the features leaks the answer."""
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
-        raise InvalidBagsError.because(
-            f"column {twice[0]!r} is used twice",
-            "each column as bag, feature, covariate, weight or label, but only one of them",
-            "Remove it from one, or copy it under another name if both are meant.",
-        )
-
-
-def _check_encoded(categories: dict[str, tuple[Category, ...]], sources: list[str]) -> None:
-    """Raise unless the columns to be encoded are features or covariates."""
-    odd = [name for name in categories if name not in sources]
-    if odd:
-        raise InvalidBagsError.because(
-            f"column {odd[0]!r} is to be one-hot encoded but is neither a feature nor a covariate",
-            f"one of {listing(sources)}",
-            "Add it to the features or covariates, or remove it from one_hot.",
-        )

@@ -6,45 +6,29 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from typing import Any, Self
 
 import narwhals as nw
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int64, Shaped
 
-from bagwise.bags.grouping import (
-    check_single,
-    first_appearance,
-    missing,
-    no_bags,
-    show,
-)
+from bagwise.bags.grouping import check_single, first_appearance, missing, no_bags, show
 from bagwise.bags.tables.cells import Cells
+from bagwise.bags.tables.census import Category, Lessons, Place, Rows, check_categories
 from bagwise.bags.tables.frames import (
     PLAIN,
     Table,
     check_present,
-    is_number,
     label_values,
     numbers,
     open_frame,
     values,
     without_codes,
 )
-from bagwise.bags.tables.learning import Category, Lessons, check_categories
-from bagwise.bags.tables.rows import (
-    Place,
-    Rows,
-    by_column,
-    check_finite,
-    check_labels,
-    count,
-    missing_label,
-    missing_value,
-    some,
-)
-from bagwise.bags.validation import check_names
-from bagwise.exceptions import BagwiseError, InvalidBagsError
+from bagwise.bags.tables.read_report import by_column, count, some
+from bagwise.bags.validation import first_unusable
+from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
 
 MISSING = ("error", "drop", "impute")  # what to do about missing values
 
@@ -57,22 +41,15 @@ class Schema:
 
     Attributes
     ----------
-    bag : tuple of str
-        Columns of the bag id; several make a composite id.
-    features, covariates : tuple of str
-        Source columns, before one-hot encoding.
-    weights, label : str or None
-    one_hot : dict of tuple
-        Column ↦ the categories it had in training. An empty tuple: not learnt yet.
+    bag : columns of the bag id; several make a composite id
+    features, covariates : source columns, before one-hot encoding
+    one_hot : column ↦ the categories it had in training; none: not learnt yet
     missing : {"error", "drop", "impute"}
         What to do with a row that has a missing value (NaN or null). Labels are never imputed:
         ``"impute"`` drops rows without one.
-    fill : dict of float
-        Column ↦ what ``missing="impute"`` puts in place of missing values: the training median.
-    cells : Cells
-        How numbers and missing values are written.
-    left_out : dict of str
-        Columns that were there in training and are not used, and why.
+    fill : column ↦ what is put in place of missing values: the training median
+    cells : how numbers and missing values are written
+    left_out : columns that were there in training and are not used, and why
 
     Examples
     --------
@@ -120,12 +97,9 @@ class Schema:
         return self._names(self.covariates)
 
     def _names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(name for column in columns for name in self._encoded(column))
-
-    def _encoded(self, column: str) -> list[str]:
-        if column not in self.one_hot:
-            return [column]
-        return [f"{column}={category}" for category in self.one_hot[column]]
+        encoded = self.one_hot
+        names = ([f"{n}={c}" for c in encoded[n]] if n in encoded else [n] for n in columns)
+        return tuple(chain.from_iterable(names))
 
     @property
     def lacks(self) -> bool:
@@ -161,12 +135,6 @@ class Schema:
         """Return a column of numbers as they are written here; see :func:`frames.numbers`."""
         return numbers(table, name, self.cells)
 
-    def check_numbers(self, table: Table) -> None:
-        """Raise if a column of text that has to be numbers is not, with the row of this table."""
-        for name in self.numeric:
-            if not is_number(table.dtype(name)):
-                self.numbers(table, name)
-
     def values(self, table: Table, name: str) -> Shaped[np.ndarray, " n_rows"]:
         """Return a column of categories with what is missing as it is written here."""
         column = values(table.get_column(name))
@@ -178,20 +146,15 @@ class Schema:
     ) -> Rows:
         """Read the columns of a data frame or a batch of one, row by row.
 
-        Parameters
-        ----------
-        frame : pandas or polars DataFrame, pyarrow Table or RecordBatch
-        first_row : int or array (n_rows,), optional
-            Number of the first row, or of each, if this is a batch: errors then name the row of
-            the whole table. By default they name the row within the bag.
+        Of a batch, ``first_row`` is the number of the first row, or of each: errors then name the
+        row of the whole table. By default they name the row within the bag.
         """
         table = open_frame(frame)
         check_present(table, self.columns)
         ids = table.ids(self.bag)
         place = Place(ids, first_row)
         gaps = self.gaps(table)
-        if gaps:
-            self._check_gaps(gaps, place)
+        self._check_gaps(gaps, place)
         counts = {name: int(mask.sum()) for name, mask in gaps.items()}
         dropped = self.dropped(gaps, len(table))
         left_out = tuple(column[dropped] for column in ids)
@@ -202,17 +165,12 @@ class Schema:
         points = self._matrix(table, self.features, gaps, place)
         covariates = self._matrix(table, self.covariates, gaps, place).astype(np.float64)
         weights = self._column(table, self.weights, gaps) if self.weights else None
-        check_finite(points, self.feature_names, place)
-        check_finite(covariates, self.covariate_names, place)
-        labels = label_values(table, self.label, self.cells) if self.label else None
-        if labels is not None and self.label is not None:
-            check_labels(labels, self.label, place)
         return Rows(
             ids=table.ids(self.bag),
             points=points,
             covariates=covariates,
             weights=None if weights is None else weights.astype(np.float64),
-            labels=labels,
+            labels=self._labels(table, place),
             left_out=left_out,
             gaps=counts,
         )
@@ -239,13 +197,10 @@ class Schema:
     def learnt(self, tables: Iterable[Table], sample_rows: float = math.inf) -> Self:
         """Return the schema with categories and, to impute, medians of the rows of a table.
 
-        Categories that are given already stay. Rows that are dropped teach nothing; medians of
-        covariates are of bags, each of which counts once.
-
-        Parameters
-        ----------
-        tables : the table in batches, all of whose rows have a bag
-        sample_rows : so many rows, drawn at random, stand for all if there are more
+        The table comes in batches, all of whose rows have a bag; if it has more than
+        ``sample_rows``, so many drawn at random stand for all. Categories that are given already
+        stay. Rows that are dropped teach nothing; medians of covariates are of bags, each of which
+        counts once.
         """
         lessons, gaps_met, n_rows, n_kept = Lessons(self, sample_rows), Counter[str](), 0, 0
         for table in tables:
@@ -257,16 +212,8 @@ class Schema:
                 lessons.add(table, rows)
         if not n_kept:
             raise nothing_left(gaps_met, n_rows)
-        schema = replace(
-            self, one_hot=self.one_hot | lessons.one_hot(), fill=self.fill | lessons.fill()
-        )
-        schema.check_names()
-        return schema
-
-    def check_names(self) -> None:
-        """Raise unless features, and covariates, have different names once they are encoded."""
-        check_names(self.feature_names, len(self.feature_names), "feature")
-        check_names(self.covariate_names, len(self.covariate_names), "covariate")
+        one_hot, fill = self.one_hot | lessons.one_hot(), self.fill | lessons.fill()
+        return replace(self, one_hot=one_hot, fill=fill)
 
     def dropped(self, gaps: Gaps, n_rows: int) -> Bool[np.ndarray, " n_rows"]:
         """Which rows are left out: with ``"impute"``, only those without a label."""
@@ -278,13 +225,12 @@ class Schema:
 
     def _check_gaps(self, gaps: Gaps, place: Place) -> None:
         """Raise where a missing value can be neither dropped nor imputed."""
-        if self.missing == "error":
+        if gaps and self.missing == "error":
             raise self._missing(gaps, place)
         for name in self.one_hot:
             if name in gaps and self.missing == "impute":
-                row = int(np.flatnonzero(gaps[name])[0])
                 raise InvalidBagsError.because(
-                    f"{place.of(row)}, column {name!r} is missing, and it has categories",
+                    f"{place.first(gaps[name])}, column {name!r} is missing, and it has categories",
                     'numbers where missing="impute" is to put the median',
                     'Use missing="drop", or give the missing values a category of their own, such '
                     'as "unknown".',
@@ -292,25 +238,52 @@ class Schema:
 
     def _missing(self, gaps: Gaps, place: Place) -> BagwiseError:
         """Return the error for missing values: of the label only if nothing else is missing."""
-        points = {name: mask for name, mask in gaps.items() if name != self.label}
-        if self.label is not None and not points:
-            return missing_label(gaps[self.label], self.label, place)
-        name = next(iter(points))
+        counts = {name: int(mask.sum()) for name, mask in gaps.items() if name != self.label}
+        name = next(iter([*counts, *gaps]))
+        found, so_far = place.first(gaps[name]), "" if place.first_row is None else " so far"
+        if name == self.label:
+            mask = gaps[name]
+            bags = place.bags(mask)
+            number = f"{count(int(mask.sum()), 'row')} of {count(len(bags), 'bag')}{so_far}"
+            return InvalidLabelsError.because(
+                f"{found}, label column {name!r} is missing ({number}: {some(bags)})",
+                "a label for every bag",
+                'Fill it in, or leave these bags out with missing="drop".',
+            )
         role = {self.weights: "weight column"} | dict.fromkeys(self.covariates, "covariate column")
-        return missing_value(role.get(name, "column"), points, name, place)
+        number = f"{count(sum(counts.values()), 'missing value')}{so_far}"
+        return InvalidBagsError.because(
+            f"{found}, {role.get(name, 'column')} {name!r} is missing "
+            f"({number}: {by_column(counts)})",
+            "a value in every row",
+            'Leave such rows out with missing="drop", or put the median of the column there with '
+            'missing="impute".',
+        )
+
+    def _labels(self, table: Table, place: Place) -> Shaped[np.ndarray, " n_rows"] | None:
+        """Return the labels, if there are any; raise if one is infinite."""
+        if self.label is None:
+            return None
+        labels = label_values(table, self.label, self.cells)
+        odd = np.isinf(labels) if labels.dtype.kind == "f" else np.zeros(0, dtype=bool)
+        if odd.any():
+            value = float(labels[odd][0])
+            raise InvalidLabelsError.because(
+                f"{place.first(odd)}, label column {self.label!r} is {value}",
+                "a finite number",
+                f"Correct it; or leave such bags out: na_values={str(value)!r} (--na) with "
+                'missing="drop".',
+            )
+        return labels
 
     def _matrix(
-        self,
-        table: Table,
-        columns: tuple[str, ...],
-        gaps: Gaps,
-        place: Place,
+        self, table: Table, columns: tuple[str, ...], gaps: Gaps, place: Place
     ) -> Float[np.ndarray, "n_rows n_columns"]:
         """Return columns side by side, encoded and imputed: float32 if all numbers are."""
         types = [table.dtype(name) for name in columns if name not in self.one_hot]
         single = bool(types) and all(isinstance(dtype, nw.Float32) for dtype in types)
-        shape = (len(table), len(self._names(columns)))
-        out = np.zeros(shape, dtype=np.float32 if single else np.float64)
+        names = self._names(columns)
+        out = np.zeros((len(table), len(names)), dtype=np.float32 if single else np.float64)
         start = 0
         for name in columns:
             if name in self.one_hot:
@@ -319,6 +292,12 @@ class Schema:
             else:
                 out[:, start] = self._column(table, name, gaps)
                 start += 1
+        if (found := first_unusable(out)) is not None:  # missing ones were seen to before
+            raise InvalidBagsError.because(
+                f"{place.of(found[0])}, column {names[found[1]]!r} is {out[found]}",
+                "a finite number",
+                "Drop the point or correct the value.",
+            )
         return out
 
     def _column(self, table: Table, name: str, gaps: Gaps) -> Float[np.ndarray, " n_rows"]:
@@ -362,11 +341,6 @@ class Schema:
         >>> schema = Schema(("id",), ("x",), label="y")
         >>> Schema.from_dict(schema.to_dict()) == schema
         True
-        >>> Schema.from_dict({**schema.to_dict(), "features": "x"})
-        Traceback (most recent call last):
-        ...
-        bagwise.exceptions.BagwiseError: the stored schema has features = 'x'; expected a list of
-        column names. The file was changed or is damaged: train and save the model again.
         """
         names = [item.name for item in fields(cls)]
         later = {"cells": PLAIN.to_dict(), "left_out": {}}  # not in files of before
@@ -380,8 +354,12 @@ class Schema:
         one_hot = {name: check_categories(given, name) for name, given in data["one_hot"].items()}
         fill = {name: float(value) for name, value in data["fill"].items()}
         columns = {name: tuple(data[name]) for name in ("bag", "features", "covariates")}
-        learnt = {"one_hot": one_hot, "fill": fill, "cells": stored_cells(data["cells"])}
-        schema = cls(**data | columns | learnt)
+        try:
+            cells = Cells.from_dict(data["cells"])
+        except (BagwiseError, KeyError, TypeError, ValueError) as error:
+            found = f"has cells = {str(data['cells'])[:60]!r}"
+            raise damaged(found, "marks, and codes by column") from error
+        schema = cls(**data | columns | {"one_hot": one_hot, "fill": fill, "cells": cells})
         schema._check_stored()
         return schema
 
@@ -390,11 +368,9 @@ class Schema:
         columns = self.columns
         if len(set(columns)) < len(columns):
             raise damaged(f"uses a column twice among {some(columns, 20)}", "one role per column")
-        sources = {*self.features, *self.covariates}
-        if not set(self.one_hot) <= sources:
+        if not set(self.one_hot) <= {*self.features, *self.covariates}:
             raise damaged(f"encodes {some(self.one_hot)}", "features or covariates to be encoded")
-        numeric = set(self.numeric)
-        if set(self.fill) != (numeric if self.missing == "impute" else set()):
+        if set(self.fill) != (set(self.numeric) if self.missing == "impute" else set()):
             raise damaged(
                 f"has values to impute for {some(self.fill) or 'no column'}",
                 "one for every column of numbers if missing values are imputed, else none",
@@ -421,20 +397,8 @@ def damaged(found: str, expected: str) -> BagwiseError:
     )
 
 
-def stored_cells(data: dict[str, Any]) -> Cells:
-    """Return how cells are written, or say that what is stored cannot be used."""
-    try:
-        return Cells.from_dict(data)
-    except (BagwiseError, KeyError, TypeError, ValueError) as error:
-        raise damaged(f"has cells = {str(data)[:60]!r}", "marks, and codes by column") from error
-
-
 def _is_names(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
-
-
-def _is_name(value: Any) -> bool:
-    return value is None or isinstance(value, str)
 
 
 def _is_dict(value: Any, check: Callable[[Any], bool]) -> bool:
@@ -459,8 +423,8 @@ STORED = (
     ("features", _is_names, "a list of column names"),
     ("features", len, "at least one column name"),
     ("covariates", _is_names, "a list of column names"),
-    ("weights", _is_name, "a column name or nothing"),
-    ("label", _is_name, "a column name or nothing"),
+    ("weights", lambda v: isinstance(v, str | None), "a column name or nothing"),
+    ("label", lambda v: isinstance(v, str | None), "a column name or nothing"),
     ("one_hot", lambda v: _is_dict(v, _is_categories), "the categories of some columns"),
     ("missing", lambda v: isinstance(v, str) and v in MISSING, f"one of {', '.join(MISSING)}"),
     ("fill", lambda v: _is_dict(v, _is_number), "a finite number for some columns"),
