@@ -10,10 +10,9 @@ from jaxtyping import Float64, Int64
 from scipy.special import ndtri
 
 from bagwise.likelihoods import Probit
-from bagwise.predictions.classes import ClassPrediction
+from bagwise.predictions.classes import ClassPrediction, ManyClassPrediction
 from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.joined import Joined, Piece, joined
-from bagwise.predictions.many_classes import ManyClassPrediction
 from bagwise.predictions.mixture import MixturePrediction
 from bagwise.predictions.parts import VarianceParts
 

@@ -9,9 +9,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from bagwise.inspection.report.case import Case
-from bagwise.predictions.class_metrics import class_scores
 from bagwise.predictions.joined import Joined
-from bagwise.predictions.metrics import Scores, evaluate
+from bagwise.predictions.metrics import Scores, class_scores, evaluate
 
 # A difference of more than so many standard errors is called clear; by chance alone 1 in 20 is.
 CLEAR = 2.0
