@@ -310,7 +310,7 @@ def evaluate(
     if isinstance(prediction, ClassPredictive):
         columns = class_scores(prediction, y)
     else:
-        columns = _bag_scores(prediction, y, level)
+        columns = real_scores(prediction, y, level)
     n_bags = len(next(iter(columns.values())))
     if n_bags == 0:
         raise BagwiseError.because("y is empty", "at least one bag", "Check how they were chosen.")
@@ -319,7 +319,8 @@ def evaluate(
     return Scores([_row(label, mask, columns) for label, mask in groups], level)
 
 
-def _bag_scores(prediction: Predictive, y: PerBag, level: float) -> dict[str, np.ndarray]:
+def real_scores(prediction: Predictive, y: PerBag, level: float) -> dict[str, np.ndarray]:
+    """Scores of each bag, arrays (n,): mse, nll, crps, coverage, width."""
     y = _labels(prediction, y)
     lower, upper = prediction.interval(level).T
     return {
