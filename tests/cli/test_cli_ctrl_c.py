@@ -77,7 +77,7 @@ def test_in_an_import_before_anything_is_read(folder, module):
     assert not (folder / "x.bagwise").exists()
 
 
-@pytest.mark.parametrize("module", ["header", "models", "saving"])
+@pytest.mark.parametrize("module", ["codec", "models", "saving"])
 def test_in_the_last_imports_of_a_command(folder, module):
     """Some milliseconds before the file is in its place: it may be there, and then is named."""
     at = f"bagwise.estimators.saving.{module}"

@@ -16,10 +16,10 @@ import contract_models
 from bagwise import Bags, KernelEmbedding, MeanEmbeddingRidge, ShrinkageRegressor
 from bagwise.estimators.posterior_model import PosteriorModel
 from bagwise.estimators.saving import open_saved, read_header
+from bagwise.estimators.saving.codec import CLASSES as RECORDS
+from bagwise.estimators.saving.codec import fields_of
 from bagwise.estimators.saving.container import unpack
 from bagwise.estimators.saving.models import HEADS
-from bagwise.estimators.saving.records import CLASSES as RECORDS
-from bagwise.estimators.saving.records import fields_of
 from bagwise.features.kernels import RBF, Additive, Linear, Matern
 from bagwise.inference import NUTS, Priors
 from contract_models import BAGS, GIVEN, NEW, SMALL, Y, params_of, small

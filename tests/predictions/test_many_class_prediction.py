@@ -12,9 +12,8 @@ from sklearn.metrics import accuracy_score, log_loss
 from bagwise import metrics
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
 from bagwise.likelihoods import Probit
-from bagwise.predictions.classes import ClassPrediction
+from bagwise.predictions.classes import ClassPrediction, ManyClassPrediction
 from bagwise.predictions.joined import Piece, joined
-from bagwise.predictions.many_classes import ManyClassPrediction
 from bagwise.predictions.mixture import MixturePrediction
 
 CLASSES = np.array(["a", "b", "c", "d"])

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from bagwise.predictions.gaussian import Prediction
+from bagwise.predictions.linked import PositivePrediction
 from bagwise.predictions.parts import VarianceParts
-from bagwise.predictions.positive import PositivePrediction
 from bagwise.predictions.student import StudentPrediction
 
 MEAN, SD = np.array([0.0, -1.5, 2.0]), np.array([1.0, 0.2, 0.7])

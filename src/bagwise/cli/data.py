@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bagwise._utils.work import Progress
-from bagwise.cli.options import names
 from bagwise.cli.shell import say
 from bagwise.exceptions import BagwiseError
 
@@ -46,6 +45,17 @@ class SavedFit:
 
     model: Any
     schema: Schema
+
+
+def names(values: list[str] | None) -> list[str]:
+    """Return the names of columns, given one by one or with commas between.
+
+    Examples
+    --------
+    >>> names(["a,b", "c"])
+    ['a', 'b', 'c']
+    """
+    return [name.strip() for value in values or [] for name in value.split(",") if name.strip()]
 
 
 def roles_of(
@@ -90,13 +100,6 @@ def written_as(
     return {name: value for name, value in given.items() if value}
 
 
-def read_training(
-    points: Path, roles: Roles, *, labels: Path | None, stream: bool | None
-) -> TableData:
-    """Read bags and labels to fit to."""
-    return _read(points, roles, labels, stream)
-
-
 def read_like(
     saved: SavedFit,
     points: Path,
@@ -121,7 +124,7 @@ def read_like(
             "Name it with --label if the model does not know it, give the labels in a second file "
             "with --labels, or use bagwise predict.",
         )
-    return _read(points, schema, labels, stream)
+    return read(points, schema, labels=labels, stream=stream)
 
 
 def _cells_of(trained: Cells, written: dict[str, Any], files: tuple[Path | None, ...]) -> Cells:
@@ -169,9 +172,10 @@ def open_model(path: Path, bag: list[str] | None = None, label: str | None = Non
     return SavedFit(model, Schema(tuple(bag), *columns, label=label))
 
 
-def _read(
-    points: Path, plan: Roles | Schema, labels: Path | None, stream: bool | None
+def read(
+    points: Path, plan: Roles | Schema, *, labels: Path | None, stream: bool | None
 ) -> TableData:
+    """Read bags and labels, as the line or a schema says."""
     from bagwise.bags.tables.reader import read_bags, scan_bags
 
     if stream or (stream is None and _is_large(points, plan)):

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.data import SavedFit, read_like, read_training
+from bagwise.cli.data import SavedFit, read, read_like
 from bagwise.cli.evaluate import score_lines
 from bagwise.cli.models import ModelName, estimator
 from bagwise.cli.output import Output, check_output_folder
@@ -75,7 +75,7 @@ def _scores(folder: Path) -> Any:
 
     train, new, answers = (folder / name for name in FILES)
     roles = Roles(bag=[BAG], label=LABEL, covariates=list(COVARIATES))
-    data = read_training(train, roles, labels=None, stream=None)
+    data = read(train, roles, labels=None, stream=None)
     model = estimator(ModelName.SHRINKAGE, classes=False, settings=[], seed=0)
     saved = SavedFit(model.fit(data.bags, data.labels), data.schema)
     held_out = read_like(saved, new, labels=answers, stream=None, labelled=True, written={})

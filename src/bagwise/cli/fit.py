@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.data import TableData, read_training, roles_of, written_as
+from bagwise.cli.data import TableData, read, roles_of, written_as
 from bagwise.cli.models import ModelName, are_classes, estimator
 from bagwise.cli.output import MODEL, Output, check_outputs
 from bagwise.cli.shell import answer, answer_json, command, say
@@ -65,7 +65,7 @@ def fit(
     check_outputs([saved], inputs=[points, labels], json=json)
     written = written_as(sep, decimal, thousands, na)
     roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value, written)
-    data = read_training(points, roles, labels=labels, stream=False if tune else stream)
+    data = read(points, roles, labels=labels, stream=False if tune else stream)
     classes = are_classes(data.labels, task.value)
     if classes and task == options.Task.AUTO and data.labels.dtype.kind in "fiu":
         say("note: there are two labels, which are taken as classes; --task numbers says otherwise")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -54,6 +54,15 @@ class Task(StrEnum):
     CLASSES = "classes"
 
 
+def _given(*flags: str, help: str, **more: Any) -> Any:
+    """Return an option whose default, nothing, is not shown."""
+    return typer.Option(*flags, help=help, show_default=False, **more)
+
+
+def _columns(*flags: str, help: str) -> Any:
+    return _given(*flags, help=help, autocompletion=_column_names)
+
+
 Points = Annotated[
     Path,
     typer.Argument(
@@ -67,39 +76,26 @@ Labels = Annotated[
 ]
 BagColumn = Annotated[
     list[str],
-    typer.Option(
+    _columns(
         "--bag",
         help="Column that says which bag a point is in; give several for an id of several columns.",
-        autocompletion=_column_names,
-        show_default=False,
     ),
 ]
 LabelColumn = Annotated[
-    str,
-    typer.Option(
-        "--label",
-        help="Column with the label, the same in all rows of a bag.",
-        autocompletion=_column_names,
-        show_default=False,
-    ),
+    str, _columns("--label", help="Column with the label, the same in all rows of a bag.")
 ]
 FeatureColumns = Annotated[
     list[str] | None,
-    typer.Option(
+    _columns(
         "--features",
         help="Columns of the points, repeated or with commas; default: every numeric column that "
         "has no other role.",
-        autocompletion=_column_names,
-        show_default=False,
     ),
 ]
 CovariateColumns = Annotated[
     list[str] | None,
-    typer.Option(
-        "--covariates",
-        help="Columns that are known of the bag as a whole; they enter linearly.",
-        autocompletion=_column_names,
-        show_default=False,
+    _columns(
+        "--covariates", help="Columns that are known of the bag as a whole; they enter linearly."
     ),
 ]
 WeightColumn = Annotated[
@@ -109,12 +105,7 @@ WeightColumn = Annotated[
     ),
 ]
 OneHot = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Columns of categories, to be encoded as 0/1 columns.",
-        autocompletion=_column_names,
-        show_default=False,
-    ),
+    list[str] | None, _columns(help="Columns of categories, to be encoded as 0/1 columns.")
 ]
 MissingValues = Annotated[
     Missing,
@@ -124,26 +115,18 @@ MissingValues = Annotated[
 ]
 Sep = Annotated[
     str | None,
-    typer.Option(
-        help="Between the fields of CSV files, such as ';' or tab; default: as the name ends.",
-        show_default=False,
-    ),
+    _given(help="Between the fields of CSV files, such as ';' or tab; default: as the name ends."),
 ]
-Decimal = Annotated[
-    str | None,
-    typer.Option(help="Decimal mark of numbers, if it is not a point.", show_default=False),
-]
+Decimal = Annotated[str | None, _given(help="Decimal mark of numbers, if it is not a point.")]
 Thousands = Annotated[
-    str | None,
-    typer.Option(help="Mark between thousands, as in 1,234.5; default: none.", show_default=False),
+    str | None, _given(help="Mark between thousands, as in 1,234.5; default: none.")
 ]
 NaValues = Annotated[
     list[str] | None,
-    typer.Option(
+    _given(
         "--na",
         help="What stands for a missing value besides empty cells, NA and null, such as -999; may "
         "repeat.",
-        show_default=False,
     ),
 ]
 TaskOption = Annotated[
@@ -162,10 +145,8 @@ Stream = Annotated[
 Model = Annotated[Path, typer.Argument(help="A model saved by `bagwise fit`.", show_default=False)]
 ModelBag = Annotated[
     list[str] | None,
-    typer.Option(
-        "--bag",
-        help="Column with the bag, for a model saved from Python, which does not know it.",
-        show_default=False,
+    _given(
+        "--bag", help="Column with the bag, for a model saved from Python, which does not know it."
     ),
 ]
 ModelLabel = Annotated[
@@ -177,10 +158,8 @@ Level = Annotated[
 ]
 TableFormat = Annotated[
     Format | None,
-    typer.Option(
-        "--format",
-        help="How the table is written; default: as --out ends, and csv for --out -.",
-        show_default=False,
+    _given(
+        "--format", help="How the table is written; default: as --out ends, and csv for --out -."
     ),
 ]
 SafeCsv = Annotated[
@@ -203,14 +182,3 @@ Force = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for a program to read.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
-
-
-def names(values: list[str] | None) -> list[str]:
-    """Return the names of columns, given one by one or with commas between.
-
-    Examples
-    --------
-    >>> names(["a,b", "c"])
-    ['a', 'b', 'c']
-    """
-    return [name.strip() for value in values or [] for name in value.split(",") if name.strip()]

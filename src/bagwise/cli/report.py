@@ -9,9 +9,8 @@ import typer
 
 from bagwise._utils.levels import LEVEL
 from bagwise.cli import options
-from bagwise.cli.data import read_training, roles_of, written_as
+from bagwise.cli.data import names, read, roles_of, written_as
 from bagwise.cli.models import ModelName, are_classes, estimator
-from bagwise.cli.options import names
 from bagwise.cli.output import PAGE, Output, check_outputs
 from bagwise.cli.shell import answer, answer_json, command
 
@@ -57,7 +56,7 @@ def report(
 
     written = written_as(sep, decimal, thousands, na)
     roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value, written)
-    data = read_training(points, roles, labels=labels, stream=False)
+    data = read(points, roles, labels=labels, stream=False)
     classes = are_classes(data.labels, task.value)
     models = {
         name.value: estimator(name, classes=classes, settings=[], seed=seed) for name in model or ()

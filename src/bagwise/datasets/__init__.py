@@ -18,10 +18,17 @@ from bagwise.datasets.gamma_posterior import (
     gamma_baselines,
 )
 from bagwise.datasets.imdb_wiki import load_imdb_wiki
-from bagwise.datasets.multilevel import Radon, Schools, load_radon, load_schools
-from bagwise.datasets.musk import Musk, load_musk
 from bagwise.datasets.paper import PaperResult, load_paper_results
-from bagwise.datasets.polls import Polls, load_polls
+from bagwise.datasets.shipped import (
+    Musk,
+    Polls,
+    Radon,
+    Schools,
+    load_musk,
+    load_polls,
+    load_radon,
+    load_schools,
+)
 
 __all__ = [
     "Faces",

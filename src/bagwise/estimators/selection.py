@@ -29,7 +29,7 @@ from bagwise.estimators.folds import (
 )
 from bagwise.estimators.scorers import predict_dist
 from bagwise.exceptions import BagwiseError
-from bagwise.predictions.class_metrics import class_scores
+from bagwise.predictions.metrics import class_scores
 
 # Scores of each bag, the smaller the better.
 REAL_METRICS = {

@@ -15,9 +15,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from bagwise._utils.arrays import NUMPY, ArrayLibrary
-from bagwise.predictions.classes import ClassPrediction
+from bagwise.predictions.classes import ClassPrediction, ManyClassPrediction
 from bagwise.predictions.latent import Query
-from bagwise.predictions.many_classes import ManyClassPrediction
 from bagwise.predictions.mixture import MixturePrediction
 
 Vector = Float64[np.ndarray, " n"]

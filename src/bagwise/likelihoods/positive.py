@@ -6,7 +6,7 @@ from typing import Any
 
 from bagwise.likelihoods.gaussian import Gaussian
 from bagwise.predictions.latent import Query
-from bagwise.predictions.positive import PositivePrediction
+from bagwise.predictions.linked import PositivePrediction
 
 
 class Positive(Gaussian):

@@ -10,19 +10,10 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from scipy.stats import truncnorm
 
-from bagwise.bags.per_bag import PerBag
-from bagwise.predictions.gaussian import (
-    LOG_TWO_PI,
-    Prediction,
-    Seed,
-    check_probabilities,
-    check_sampling,
-    check_targets,
-)
-from bagwise.predictions.latent import Latent, Query
+from bagwise.predictions.gaussian import LOG_TWO_PI, Generator, Prediction
+from bagwise.predictions.latent import Latent
+from bagwise.predictions.linked import ReshapedPrediction
 from bagwise.predictions.parts import VarianceParts
-
-__all__ = ["BoundedPrediction"]
 
 # Probability of the range below which closed forms lose their digits, and the quantiles that take
 # their place.
@@ -33,7 +24,7 @@ LEVELS = (np.arange(400) + 0.5) / 400
 FARTHEST = 30.0
 
 
-class BoundedPrediction(Prediction):
+class BoundedPrediction(ReshapedPrediction):
     """Predictive distribution of labels in [lower, upper].
 
     p(y_i) ∝ N(y_i; location_i, var_i) for lower ≤ y_i ≤ upper, and 0 elsewhere
@@ -46,7 +37,7 @@ class BoundedPrediction(Prediction):
     location : (n,) array, means of the Gaussians
     parts : VarianceParts of the Gaussians
     support : (lower, upper), of which one may be infinite
-    sizes, ids, query : as in `Prediction`
+    known : sizes, ids, query, as in `Prediction`
 
     Examples
     --------
@@ -65,12 +56,9 @@ class BoundedPrediction(Prediction):
         parts: VarianceParts,
         *,
         support: tuple[float, float],
-        sizes: ArrayLike | None = None,
-        ids: ArrayLike | None = None,
-        query: Query | None = None,
+        **known: Any,
     ) -> None:
         self._support = support
-        self._gaussian_parts = parts
         self._scale = np.sqrt(np.maximum(parts.total, np.finfo(float).tiny))
         reach = FARTHEST * self._scale
         low, high = support
@@ -81,21 +69,17 @@ class BoundedPrediction(Prediction):
         mean = np.clip(self._location + self._scale * law.mean(), *support)
         share = np.clip(law.var(), 0.0, 1.0)
         scaled = {name: share * part for name, part in parts.to_dict().items()}
-        super().__init__(mean, VarianceParts(**scaled), sizes=sizes, ids=ids, query=query)
+        self._made(Prediction(location, parts, **known), mean, VarianceParts(**scaled))
 
     @classmethod
-    def from_latent(
-        cls,
-        latent: Latent,
-        *,
-        sizes: ArrayLike | None = None,
-        ids: ArrayLike | None = None,
-        query: Query | None = None,
-        support: tuple[float, float] = (-np.inf, np.inf),
-    ) -> BoundedPrediction:
+    def from_latent(cls, latent: Latent, **known: Any) -> BoundedPrediction:
         """Return the prediction of labels that are a latent value, and noise, within a range."""
         plain = Prediction.from_latent(latent)
-        return cls(plain.mean, plain.parts, support=support, sizes=sizes, ids=ids, query=query)
+        return cls(plain.mean, plain.parts, **known)
+
+    def _of(self, plain: Prediction, rows: Any) -> BoundedPrediction:
+        known = {"sizes": plain.sizes, "ids": plain.ids, "query": plain._query}
+        return BoundedPrediction(plain.mean, plain.parts, support=self._support, **known)
 
     @property
     def support(self) -> tuple[float, float]:
@@ -107,45 +91,33 @@ class BoundedPrediction(Prediction):
         """Means of the Gaussians, which may lie outside the range."""
         return self._location
 
-    def quantile(self, q: ArrayLike) -> Float[np.ndarray, " n"] | Float[np.ndarray, "n m"]:
-        """Quantiles at probability ``q`` in (0, 1): scalar -> (n,), array (m,) -> (n, m)."""
-        q = check_probabilities(q)
-        if q.ndim == 0:
-            return self._value(truncnorm.ppf(q, *self._bounds))
-        lower, upper = (bound[:, None] for bound in self._bounds)
-        z = truncnorm.ppf(q, lower, upper)
-        return np.clip(self._location[:, None] + self._scale[:, None] * z, *self._support)
-
-    def _value(self, z: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    def _value(self, z: np.ndarray) -> np.ndarray:
+        """Return the labels at z (..., n) in units of the Gaussians."""
         return np.clip(self._location + self._scale * z, *self._support)
 
     def _away(self, y: np.ndarray) -> Float[np.ndarray, " n"]:
         return np.clip((y - self._location) / self._scale, *self._bounds)
 
-    def cdf(self, y: PerBag) -> Float[np.ndarray, " n"]:
-        """P(label <= y) per bag; ``y`` is a number or an array (n,)."""
-        y = check_targets(y, len(self), self._ids, scalar=True)
+    def _quantiles(self, q: Float[np.ndarray, " m"]) -> Float[np.ndarray, "n m"]:
+        return self._value(truncnorm.ppf(q[:, None], *self._bounds)).T
+
+    def _cdf(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         inside = truncnorm.cdf(self._away(y), *self._bounds)
         return np.where(y < self._support[0], 0.0, np.where(y >= self._support[1], 1.0, inside))
 
-    def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
-        """Log density at ``y`` (n,); −∞ outside the range."""
-        y = check_targets(y, len(self), self._ids)
-        self._require_density(self._gaussian_parts.total)
+    def _log_prob(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        self._require_density(self._plain.var)
         inside = truncnorm.logpdf(self._away(y), *self._bounds) - np.log(self._scale)
         outside = (y < self._support[0]) | (y > self._support[1])
         return np.where(outside, -np.inf, inside)
 
-    def crps(self, y: PerBag) -> Float[np.ndarray, " n"]:
-        """Continuous ranked probability score at ``y`` (n,).
-
-        With P = Φ(u) − Φ(l), z the standardised label and z' the nearest value of the range,
+    def _crps(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Return the scores, where the range is improbable by quantiles.
 
         |z − z'| + z' {2Φ(z') − Φ(l) − Φ(u)}/P + 2φ(z')/P − {Φ(√2 u) − Φ(√2 l)}/(√π P²)
 
-        in units of the scale. Where P is tiny, by quantiles.
+        in units of the scale; P = Φ(u) − Φ(l), z is the label and z' the nearest of the range.
         """
-        y = check_targets(y, len(self), self._ids)
         lower, upper = self._bounds
         near, mass = self._away(y), ndtr(upper) - ndtr(lower)
         safe = np.where(mass > LEAST_MASS, mass, 1.0)
@@ -160,41 +132,5 @@ class BoundedPrediction(Prediction):
             score[few] = 2.0 * np.mean(error * (LEVELS - (error < 0)), axis=1)
         return score
 
-    def sample(self, size: int = 1, random_state: Seed = None) -> Float[np.ndarray, "size n"]:
-        """Independent draws of the labels: (size, n)."""
-        rng = check_sampling(size, random_state)
-        z = truncnorm.ppf(rng.uniform(size=(size, len(self))), *self._bounds)
-        return np.clip(self._location + self._scale * z, *self._support)
-
-    def at_size(self, n_points: ArrayLike) -> Prediction:
-        """Answer: how sure would I be with ``n_points`` points (scalar or (n,), > 0) in each bag.
-
-        The Gaussian keeps its mean, see `Prediction.at_size`; within the range the mean follows.
-        """
-        plain = Prediction(
-            self._location,
-            self._gaussian_parts,
-            sizes=self._sizes,
-            ids=self._ids,
-            query=self._query,
-        ).at_size(n_points)
-        return BoundedPrediction(
-            plain.mean,
-            plain.parts,
-            support=self._support,
-            sizes=plain.sizes,
-            ids=self._ids,
-            query=None if self._query is None else plain._query,
-        )
-
-    def __getitem__(self, index: Any) -> Prediction:
-        """Prediction of some bags: an integer or id (one bag), a slice, a mask, or several."""
-        rows = self._rows(index)
-        return BoundedPrediction(
-            self._location[rows],
-            self._gaussian_parts.take(rows),
-            support=self._support,
-            sizes=None if self._sizes is None else self._sizes[rows],
-            ids=None if self._ids is None else self._ids[rows],
-            query=None if self._query is None else self._query.take(rows),
-        )
+    def _sample(self, size: int, rng: Generator) -> Float[np.ndarray, "size n"]:
+        return self._value(truncnorm.ppf(rng.uniform(size=(size, len(self))), *self._bounds))

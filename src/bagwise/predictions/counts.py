@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtri
 
 from bagwise._utils.levels import LEVEL, check_level
@@ -15,9 +14,9 @@ from bagwise.bags.per_bag import PerBag, numbers_per_bag
 from bagwise.exceptions import BagwiseError
 from bagwise.predictions.gaussian import (
     LOG_TWO_PI,
+    Generator,
     Prediction,
     Seed,
-    check_probabilities,
     check_sampling,
     check_targets,
 )
@@ -122,7 +121,7 @@ class CountPrediction(LinkedPrediction):
         """Central interval of the rate itself, without the noise of counting."""
         check_level(level)
         ends = ndtri([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-        return self._law.rate(self._latent.mean[:, None] + self._sd[:, None] * ends)
+        return self._law.rate(self._plain.mean[:, None] + self._sd[:, None] * ends)
 
     def at_total(self, totals: PerBag) -> CountPrediction:
         """Return the prediction of the same bags with other totals; a number or (n,), > 0.
@@ -137,15 +136,10 @@ class CountPrediction(LinkedPrediction):
                 "Give the totals of the predicted bags, in the same order.",
             )
         full = np.broadcast_to(given.astype(np.float64), (len(self),)).copy()
-        return CountPrediction(self._latent, self._law.at_total(full))
+        return CountPrediction(self._plain, self._law.at_total(full))
 
     def _of(self, latent: Prediction, rows: Any) -> CountPrediction:
         return CountPrediction(latent, self._law.take(rows))
-
-    def cdf(self, y: PerBag) -> Float[np.ndarray, " n"]:
-        """P(count <= y) per bag; ``y`` is a number or an array (n,)."""
-        y = check_targets(y, len(self), self._ids, scalar=True)
-        return self._cdf(np.broadcast_to(np.floor(y), (len(self),)), np.arange(len(self)))
 
     def pit(self, y: PerBag, random_state: Seed = 0) -> Float[np.ndarray, " n"]:
         """Randomised probability integral transform, F(y − 1) + u {F(y) − F(y − 1)}, u uniform.
@@ -157,30 +151,25 @@ class CountPrediction(LinkedPrediction):
         Czado, Gneiting and Held (2009), Predictive model assessment for count data.
         """
         y = check_targets(y, len(self), self._ids)
-        below, at = self.cdf(y - 1.0), self.cdf(y)
+        below, at = self._cdf(y - 1.0), self._cdf(y)
         return below + check_sampling(1, random_state).uniform(size=len(self)) * (at - below)
 
-    def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
-        """Log probability of the count ``y`` (n,); −∞ of what cannot be."""
-        y = check_targets(y, len(self), self._ids)
+    def _log_prob(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         found = np.full(len(self), -np.inf)
         for rows in _blocks(np.flatnonzero(self._law.possible(y))):
-            found[rows] = self._log_prob(y[rows], rows)
+            found[rows] = self._log_prob_of(y[rows], rows)
         return found
 
-    def quantile(self, q: ArrayLike) -> Float[np.ndarray, " n"] | Float[np.ndarray, "n m"]:
-        """Least counts k with P(count <= k) >= q: scalar -> (n,), array (m,) -> (n, m)."""
-        q = check_probabilities(q)
-        found = [self._quantile(float(p)) for p in q.flat]
-        return found[0] if q.ndim == 0 else np.array(found).reshape(-1, len(self)).T
+    def _quantiles(self, q: Float[np.ndarray, " m"]) -> Float[np.ndarray, "n m"]:
+        """Return the least counts k with P(count <= k) >= q."""
+        return np.array([self._quantile(float(p)) for p in q]).reshape(len(q), len(self)).T
 
-    def crps(self, y: PerBag) -> Float[np.ndarray, " n"]:
-        """Ranked probability score at ``y`` (n,): Σ_k (F(k) − 1[k ≥ y])².
+    def _crps(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Return Σ_k (F(k) − 1[k ≥ y])².
 
         Where very many counts are probable, the sum is an integral with the first correction of
         Euler and Maclaurin.
         """
-        y = check_targets(y, len(self), self._ids)
         ends = self._quantile(LEFT_OUT), self._quantile(1.0 - LEFT_OUT)
         found, sums = np.zeros(len(self)), list[tuple[int, bool, _Sum]]()
         for i, (label, low, high) in enumerate(zip(y, *ends, strict=True)):
@@ -198,19 +187,18 @@ class CountPrediction(LinkedPrediction):
         F = self._cdf(k, rows)
         return found + np.bincount(rows, weights * np.where(upper, 1.0 - F, F) ** 2, len(self))
 
-    def sample(self, size: int = 1, random_state: Seed = None) -> Float[np.ndarray, "size n"]:
-        """Independent draws of the counts: (size, n)."""
-        rng = check_sampling(size, random_state)
-        latent = self._latent.mean + self._sd * rng.standard_normal((size, len(self)))
-        return self._law.draw(rng, latent, self._latent.parts.noise)
+    def _sample(self, size: int, rng: Generator) -> Float[np.ndarray, "size n"]:
+        latent = self._plain.mean + self._sd * rng.standard_normal((size, len(self)))
+        return self._law.draw(rng, latent, self._plain.parts.noise)
 
     def _columns_of(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return columns of some bags: mean and sd of the latent value, total, noise level."""
-        columns = self._latent.mean, self._sd, self.totals, self._latent.parts.noise
+        columns = self._plain.mean, self._sd, self.totals, self._plain.parts.noise
         return tuple(column[rows, None] for column in columns)
 
-    def _cdf(self, k: Float[np.ndarray, " m"], rows: np.ndarray) -> Float[np.ndarray, " m"]:
-        """Return P(count ≤ k) of the bags in ``rows``, which may be there several times."""
+    def _cdf(self, y: Float[np.ndarray, " m"], rows: Any = None) -> Float[np.ndarray, " m"]:
+        """Return P(count ≤ y) of all bags, or of those in ``rows``, of some several times."""
+        k, rows = (np.floor(y), np.arange(len(self))) if rows is None else (y, rows)
         found = np.empty(len(rows))
         for part in _blocks(np.arange(len(rows))):
             mean, sd, totals, noise = self._columns_of(rows[part])
@@ -222,7 +210,7 @@ class CountPrediction(LinkedPrediction):
             found[part] = np.where(k[part] < 0, 0.0, below / weights.sum(axis=1))
         return found
 
-    def _log_prob(self, k: Float[np.ndarray, " m"], rows: np.ndarray) -> Float[np.ndarray, " m"]:
+    def _log_prob_of(self, k: Float[np.ndarray, " m"], rows: np.ndarray) -> Float[np.ndarray, " m"]:
         """Return log P(count = k), by nodes around the most probable latent value given k.
 
         −log of the integrand has a curvature of 1/sd² or more everywhere: nine sd are enough.
@@ -239,8 +227,8 @@ class CountPrediction(LinkedPrediction):
 
     def _quantile(self, p: float) -> Float[np.ndarray, " n"]:
         """Return the least k with P(count ≤ k) ≥ p: a bracket that widens, then halves."""
-        rows, noise = np.arange(len(self)), self._latent.parts.noise
-        start = np.floor(self.totals * self._law.rate(self._latent.mean + ndtri(p) * self._sd))
+        rows, noise = np.arange(len(self)), self._plain.parts.noise
+        start = np.floor(self.totals * self._law.rate(self._plain.mean + ndtri(p) * self._sd))
         step = np.floor(np.sqrt(start * (1.0 + noise * start))) + 1.0
         low, high = start - 1.0, start.copy()  # F(low) < p ≤ F(high), once found
         for ends, sign in ((high, 1.0), (low, -1.0)):

@@ -91,22 +91,18 @@ class Prediction(Tabular):
                 check_column(column, name, len(self))
 
     @classmethod
-    def from_latent(
-        cls,
-        latent: Latent,
-        *,
-        sizes: ArrayLike | None = None,
-        ids: ArrayLike | None = None,
-        query: Query | None = None,
-    ) -> Prediction:
-        """Return the prediction of labels that are a latent value of one draw, and noise."""
+    def from_latent(cls, latent: Latent, **known: Any) -> Prediction:
+        """Return the prediction of labels that are a latent value of one draw, and noise.
+
+        ``known`` of the bags are their sizes, ids and query.
+        """
         parts = VarianceParts.broadcast(
             latent.mean.shape[1],
             bag=latent.bag_var[0, latent.bag_of],
             weights=latent.weights_var,
             noise=latent.noise_var[0],
         )
-        return Prediction(latent.mean[0], parts, sizes=sizes, ids=ids, query=query)
+        return Prediction(latent.mean[0], parts, **known)
 
     @property
     def mean(self) -> Float[np.ndarray, " n"]:
@@ -141,9 +137,7 @@ class Prediction(Tabular):
     def quantile(self, q: ArrayLike) -> Float[np.ndarray, " n"] | Float[np.ndarray, "n m"]:
         """Quantiles at probability ``q`` in (0, 1): scalar -> (n,), array (m,) -> (n, m)."""
         q = check_probabilities(q)
-        if q.ndim == 0:
-            return self._mean + self.std * ndtri(q)
-        return self._mean[:, None] + self.std[:, None] * ndtri(q)
+        return self._quantiles(q.reshape(-1)).reshape(len(self), *q.shape)
 
     def interval(self, level: float = LEVEL) -> Float[np.ndarray, "n 2"]:
         """Central interval that holds probability ``level``: columns lower, upper."""
@@ -152,45 +146,60 @@ class Prediction(Tabular):
 
     def cdf(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """P(label <= y) per bag; ``y`` is a number or an array (n,). A step if var is zero."""
-        error, std = check_targets(y, len(self), self._ids, scalar=True) - self._mean, self.std
-        step = np.where(error >= 0, np.inf, -np.inf)  # the limit std -> 0
-        return ndtr(np.divide(error, std, out=step, where=std > 0))
+        y = check_targets(y, len(self), self._ids, scalar=True)
+        return self._cdf(np.broadcast_to(y, (len(self),)))
 
     def pit(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Probability integral transform of ``y`` (n,): uniform on (0, 1) if calibrated."""
-        return self.cdf(check_targets(y, len(self), self._ids))
+        return self._cdf(check_targets(y, len(self), self._ids))
 
     def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
-        """Log density at ``y`` (n,): -(log 2 pi var + (y - mean)^2 / var) / 2."""
-        y = check_targets(y, len(self), self._ids)
+        """Log density at ``y`` (n,), or of counts log probability; −∞ of what cannot be."""
+        return self._log_prob(check_targets(y, len(self), self._ids))
+
+    def crps(self, y: PerBag) -> Float[np.ndarray, " n"]:
+        """Continuous ranked probability score at ``y`` (n,); |y - mean| when var is zero.
+
+        integral of (F(t) - 1[t >= y])^2 dt
+        """
+        return self._crps(check_targets(y, len(self), self._ids))
+
+    def sample(self, size: int = 1, random_state: Seed = None) -> Float[np.ndarray, "size n"]:
+        """Independent draws of the labels: (size, n)."""
+        return self._sample(size, check_sampling(size, random_state))
+
+    # The distribution itself, of numbers that are checked. Another has these of its own.
+
+    def _quantiles(self, q: Float[np.ndarray, " m"]) -> Float[np.ndarray, "n m"]:
+        return self._mean[:, None] + self.std[:, None] * ndtri(q)
+
+    def _cdf(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        error, std = y - self._mean, self.std
+        step = np.where(error >= 0, np.inf, -np.inf)  # the limit std -> 0
+        return ndtr(np.divide(error, std, out=step, where=std > 0))
+
+    def _log_prob(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Return -(log 2 pi var + (y - mean)^2 / var) / 2."""
         var = self.var
         self._require_density(var)
         away = np.minimum(np.abs(y - self._mean) / np.sqrt(var), FARTHEST)
         return -0.5 * (LOG_TWO_PI + np.log(var) + away**2)
 
-    def crps(self, y: PerBag) -> Float[np.ndarray, " n"]:
-        """Continuous ranked probability score at ``y`` (n,); |y - mean| when var is zero.
-
-        std { t (2 Phi(t) - 1) + 2 phi(t) - 1 / sqrt(pi) },  t = (y - mean) / std
+    def _crps(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Return std { t (2 Phi(t) - 1) + 2 phi(t) - 1 / sqrt(pi) },  t = (y - mean) / std.
 
         References
         ----------
         Gneiting and Raftery (2007), Strictly Proper Scoring Rules, equation 21.
         """
-        error, std = np.abs(check_targets(y, len(self), self._ids) - self._mean), self.std
+        error, std = np.abs(y - self._mean), self.std
         t = np.divide(error, std, out=np.zeros_like(error), where=std > 0)
         t = np.minimum(t, FARTHEST)
         density = np.exp(-0.5 * (t**2 + LOG_TWO_PI))
         score = error * (1.0 - 2.0 * ndtr(-t)) + std * (2.0 * density - 1.0 / np.sqrt(np.pi))
         return np.where(std > 0, score, error)
 
-    def sample(
-        self,
-        size: int = 1,
-        random_state: Seed = None,
-    ) -> Float[np.ndarray, "size n"]:
-        """Independent draws of the labels: (size, n)."""
-        rng = check_sampling(size, random_state)
+    def _sample(self, size: int, rng: Generator) -> Float[np.ndarray, "size n"]:
         return self._mean + self.std * rng.standard_normal((size, len(self)))
 
     def at_size(self, n_points: ArrayLike) -> Prediction:
@@ -203,19 +212,14 @@ class Prediction(Tabular):
         """
         sizes = check_n_points(n_points, len(self))
         if self._query is None:
-            return self._resized(sizes)
+            return self._with(slice(None), sizes=sizes, query=None)
         query = self._query.at_size(sizes)
         return type(self).from_latent(query.latent(), sizes=sizes, ids=self._ids, query=query)
 
-    def _resized(self, sizes: Float[np.ndarray, " n"]) -> Prediction:
-        return Prediction(self._mean, self._parts, sizes=sizes, ids=self._ids)
-
     def to_dict(self, level: float = LEVEL) -> dict[str, np.ndarray]:
         """Columns: id, size (if known), mean, std, lower, upper, bag_sd, weights_sd, noise_sd."""
-        columns = {"id": np.arange(len(self)) if self._ids is None else self._ids}
-        if self._sizes is not None:
-            columns["size"] = self._sizes
         lower, upper = self.interval(level).T
+        columns = self._known()
         columns |= {"mean": self._mean, "std": self.std, "lower": lower, "upper": upper}
         columns |= {f"{name}_sd": np.sqrt(part) for name, part in self._parts.to_dict().items()}
         return columns
@@ -226,12 +230,15 @@ class Prediction(Tabular):
     def __getitem__(self, index: Any) -> Prediction:
         """Prediction of some bags: an integer or id (one bag), a slice, a mask, or several."""
         rows = self._rows(index)
+        sizes = None if self._sizes is None else self._sizes[rows]
+        query = None if self._query is None else self._query.take(rows)
+        return self._with(rows, sizes=sizes, query=query)
+
+    def _with(self, rows: Any, *, sizes: Any, query: Query | None) -> Prediction:
+        """Return the prediction of some bags, of which something else is known."""
+        ids = None if self._ids is None else self._ids[rows]
         return Prediction(
-            self._mean[rows],
-            self._parts.take(rows),
-            sizes=None if self._sizes is None else self._sizes[rows],
-            ids=None if self._ids is None else self._ids[rows],
-            query=None if self._query is None else self._query.take(rows),
+            self._mean[rows], self._parts.take(rows), sizes=sizes, ids=ids, query=query
         )
 
     def __repr__(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Float, Int64
@@ -13,15 +13,8 @@ from numpy.typing import ArrayLike
 from bagwise._utils.levels import LEVEL
 from bagwise.bags.per_bag import PerBag
 from bagwise.exceptions import BagwiseError
-from bagwise.predictions.classes import ClassPrediction
-from bagwise.predictions.gaussian import (
-    Prediction,
-    Seed,
-    check_n_points,
-    check_sampling,
-    check_targets,
-)
-from bagwise.predictions.many_classes import ManyClassPrediction
+from bagwise.predictions.classes import ClassPrediction, ManyClassPrediction
+from bagwise.predictions.gaussian import Generator, Prediction, check_n_points, check_targets
 from bagwise.predictions.parts import VarianceParts
 from bagwise.predictions.tabular import Tabular
 
@@ -47,7 +40,7 @@ class Pieces(Tabular):
     pieces: tuple[Piece, ...]
     _place: Int64[np.ndarray, " n"]  # of each bag among the entries of all pieces end to end
 
-    def _take_pieces(self, pieces: Sequence[Piece]) -> None:
+    def __init__(self, pieces: Sequence[Piece]) -> None:
         rows = np.concatenate([piece.rows for piece in pieces])
         if not np.array_equal(np.sort(rows), np.arange(len(rows))):
             raise BagwiseError.because(
@@ -61,6 +54,15 @@ class Pieces(Tabular):
     def fold(self) -> Int64[np.ndarray, " n"]:
         """Number of the piece that each bag is in."""
         return np.repeat(np.arange(len(self.pieces)), self._lengths())[self._place]
+
+    def at_size(self, n_points: ArrayLike) -> Self:
+        """Answer: what would I say with ``n_points`` points (scalar or (n,), > 0) in each bag."""
+        return type(self)(self._each("at_size", check_n_points(n_points, len(self))))
+
+    def __getitem__(self, index: Any) -> Any:
+        """Prediction of some bags: an integer or id (one bag), a slice, a mask, or several."""
+        pieces = self._chosen(index)
+        return pieces[0].prediction if len(pieces) == 1 else type(self)(pieces)
 
     def _columns(self, level: float) -> dict[str, Any]:
         return super()._columns(level) | {"fold": self.fold}
@@ -119,19 +121,16 @@ class JoinedPrediction(Pieces, Prediction):
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
-        self._take_pieces(pieces)
+        Pieces.__init__(self, pieces)
         self._intervals: dict[float, np.ndarray] = {}
         parts = [piece.prediction.parts.to_dict() for piece in pieces]
-        super().__init__(
+        Prediction.__init__(
+            self,
             self._join([piece.prediction.mean for piece in pieces]),
             VarianceParts(**{name: self._join([p[name] for p in parts]) for name in parts[0]}),
             sizes=self._join_known("sizes"),
             ids=self._join_known("ids"),
         )
-
-    def quantile(self, q: ArrayLike) -> Float[np.ndarray, " n"] | Float[np.ndarray, "n m"]:
-        """Quantiles at probability ``q`` in (0, 1): scalar -> (n,), array (m,) -> (n, m)."""
-        return self._join([piece.prediction.quantile(q) for piece in self.pieces])
 
     def interval(self, level: float = LEVEL) -> Float[np.ndarray, "n 2"]:
         """Central intervals; computed once, as those of mixtures take a while."""
@@ -140,39 +139,26 @@ class JoinedPrediction(Pieces, Prediction):
             self._intervals[level] = self._join(ends)
         return self._intervals[level]
 
-    def cdf(self, y: PerBag) -> Float[np.ndarray, " n"]:
-        """P(label <= y) per bag; ``y`` is a number or an array (n,)."""
-        return self._at("cdf", np.broadcast_to(self._targets(y, scalar=True), (len(self),)))
-
     def pit(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Probability integral transform of ``y`` (n,)."""
-        return self._at("pit", self._targets(y))
+        return self._at("pit", check_targets(y, len(self), self._ids))
 
-    def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
-        """Log density at ``y`` (n,)."""
-        return self._at("log_prob", self._targets(y))
+    def _quantiles(self, q: Float[np.ndarray, " m"]) -> Float[np.ndarray, "n m"]:
+        return self._join([piece.prediction.quantile(q) for piece in self.pieces])
 
-    def crps(self, y: PerBag) -> Float[np.ndarray, " n"]:
-        """Continuous ranked probability score at ``y`` (n,)."""
-        return self._at("crps", self._targets(y))
+    def _cdf(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        return self._at("cdf", y)
 
-    def sample(self, size: int = 1, random_state: Seed = None) -> Float[np.ndarray, "size n"]:
-        """Draws of the labels: (size, n); the models of different pieces draw independently."""
-        rng = check_sampling(size, random_state)
+    def _log_prob(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        return self._at("log_prob", y)
+
+    def _crps(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        return self._at("crps", y)
+
+    def _sample(self, size: int, rng: Generator) -> Float[np.ndarray, "size n"]:
+        """Draw labels; the models of different pieces draw independently."""
         draws = [piece.prediction.sample(size, rng) for piece in self.pieces]
         return np.concatenate(draws, axis=1)[:, self._place]
-
-    def at_size(self, n_points: ArrayLike) -> JoinedPrediction:
-        """Answer: how sure would I be with ``n_points`` points (scalar or (n,)) in each bag."""
-        return JoinedPrediction(self._each("at_size", check_n_points(n_points, len(self))))
-
-    def __getitem__(self, index: Any) -> Prediction:
-        """Prediction of some bags: an integer or id (one bag), a slice, a mask, or several."""
-        pieces = self._chosen(index)
-        return pieces[0].prediction if len(pieces) == 1 else JoinedPrediction(pieces)
-
-    def _targets(self, y: PerBag, *, scalar: bool = False) -> np.ndarray:
-        return check_targets(y, len(self), self._ids, scalar=scalar)
 
     def _at(self, method: str, y: np.ndarray) -> Any:
         return self._join([piece.prediction for piece in self._each(method, y)])
@@ -187,7 +173,7 @@ class JoinedClassPrediction(Pieces, ClassPrediction):
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
-        self._take_pieces(pieces)
+        super().__init__(pieces)
         first = pieces[0].prediction
         self._classes, self._likelihood = _classes_of(pieces), first._likelihood
         latent = [replace(piece, prediction=piece.prediction.latent) for piece in pieces]
@@ -200,15 +186,6 @@ class JoinedClassPrediction(Pieces, ClassPrediction):
         """Probability of the second class: the mean of its indicator."""
         return self.probability
 
-    def at_size(self, n_points: ArrayLike) -> JoinedClassPrediction:
-        """Answer: what would I say with ``n_points`` points (scalar or (n,), > 0) in each bag."""
-        return JoinedClassPrediction(self._each("at_size", check_n_points(n_points, len(self))))
-
-    def __getitem__(self, index: Any) -> ClassPrediction:
-        """Prediction of some bags: an integer or id (one bag), a slice, a mask, or several."""
-        pieces = self._chosen(index)
-        return pieces[0].prediction if len(pieces) == 1 else JoinedClassPrediction(pieces)
-
 
 class JoinedManyClassPrediction(Pieces, ManyClassPrediction):
     """Predictive distributions of n of many classes in pieces; see `JoinedPrediction`.
@@ -219,27 +196,18 @@ class JoinedManyClassPrediction(Pieces, ManyClassPrediction):
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
-        self._take_pieces(pieces)
+        Pieces.__init__(self, pieces)
         classes = _classes_of(pieces)
         of_class = [
             [replace(piece, prediction=piece.prediction.each[k]) for piece in pieces]
             for k in range(len(classes))
         ]
-        super().__init__([JoinedClassPrediction(some) for some in of_class], classes)
+        ManyClassPrediction.__init__(self, [JoinedClassPrediction(p) for p in of_class], classes)
 
     @property
     def mean(self) -> Float[np.ndarray, " n"]:
         """Probability of the most probable class: the mean of its indicator."""
         return self.probability
-
-    def at_size(self, n_points: ArrayLike) -> JoinedManyClassPrediction:
-        """Answer: what would I say with ``n_points`` points (scalar or (n,), > 0) in each bag."""
-        return JoinedManyClassPrediction(self._each("at_size", check_n_points(n_points, len(self))))
-
-    def __getitem__(self, index: Any) -> ManyClassPrediction:
-        """Prediction of some bags: an integer or id (one bag), a slice, a mask, or several."""
-        pieces = self._chosen(index)
-        return pieces[0].prediction if len(pieces) == 1 else JoinedManyClassPrediction(pieces)
 
 
 Joined = JoinedPrediction | JoinedClassPrediction | JoinedManyClassPrediction

@@ -15,22 +15,16 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from bagwise.bags.per_bag import PerBag
 from bagwise.exceptions import BagwiseError
 from bagwise.predictions.gaussian import (
     FARTHEST,
     LOG_TWO_PI,
+    Generator,
     Prediction,
-    Seed,
     check_column,
-    check_probabilities,
-    check_sampling,
-    check_targets,
 )
 from bagwise.predictions.latent import Latent, Query
 from bagwise.predictions.parts import VarianceParts, brief, require_variances
-
-__all__ = ["MixturePrediction"]
 
 # Elements of a table worked on at once: 1 MB of float64, so that it stays in the cache.
 BLOCK_ELEMENTS = 2**17
@@ -103,25 +97,10 @@ class MixturePrediction(Prediction):
         super().__init__(self._means.mean(axis=0), parts, sizes=sizes, ids=ids, query=query)
 
     @classmethod
-    def from_latent(
-        cls,
-        latent: Latent,
-        *,
-        sizes: ArrayLike | None = None,
-        ids: ArrayLike | None = None,
-        query: Query | None = None,
-    ) -> MixturePrediction:
+    def from_latent(cls, latent: Latent, **known: Any) -> MixturePrediction:
         """Return the prediction of labels that are a latent value of each draw, and noise."""
         assert not latent.weights_var.any()  # it is in the draws
-        return cls(
-            latent.mean,
-            latent.noise_var,
-            sizes=sizes,
-            bag=latent.bag_var,
-            bag_of=latent.bag_of,
-            ids=ids,
-            query=query,
-        )
+        return cls(latent.mean, latent.noise_var, bag=latent.bag_var, bag_of=latent.bag_of, **known)
 
     def _check_draws(self) -> None:
         shape = self._means.shape
@@ -188,17 +167,15 @@ class MixturePrediction(Prediction):
         """Means and variances of the Gaussians."""
         return self._means, self.bag_variances + self._noise[:, None]
 
-    def cdf(self, y: PerBag) -> Float[np.ndarray, " n"]:
-        """P(label <= y): mean_s Phi((y - mean_s) / std_s); ``y`` is a number or (n,)."""
-        y = np.broadcast_to(check_targets(y, len(self), self._ids, scalar=True), (len(self),))
+    def _cdf(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Return mean_s Phi((y - mean_s) / std_s)."""
         values = np.empty(len(self))
         for rows, means, std in self._blocks():
             values[rows] = ndtr(_standardise(y[rows], means, std)).mean(axis=1)
         return values
 
-    def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
-        """Log density at ``y`` (n,): log mean_s N(y; mean_s, var_s)."""
-        y = check_targets(y, len(self), self._ids)
+    def _log_prob(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Return log mean_s N(y; mean_s, var_s)."""
         if not self._noise.all():
             least = self._bag[self._noise == 0].min(axis=0)[self._bag_of]
             self._require_density(least, " in a draw")
@@ -210,25 +187,19 @@ class MixturePrediction(Prediction):
             values[rows] = peak + np.log(np.exp(logs - peak[:, None]).mean(axis=1))
         return values - 0.5 * LOG_TWO_PI
 
-    def quantile(self, q: ArrayLike) -> Float[np.ndarray, " n"] | Float[np.ndarray, "n m"]:
-        """Quantiles at probability ``q`` in (0, 1): scalar -> (n,), array (m,) -> (n, m).
-
-        The least t with cdf(t) >= q, to 1e-12 of the std or to what rounding of the cdf allows.
-        """
-        q = check_probabilities(q)
-        values = super().quantile(q).reshape(len(self), q.size)  # of one Gaussian, to start at
+    def _quantiles(self, q: Float[np.ndarray, " m"]) -> Float[np.ndarray, "n m"]:
+        """Return the least t with cdf(t) >= q, to 1e-12 of the std or to what rounding allows."""
+        values = super()._quantiles(q)  # of one Gaussian, to start at
         tolerance = QUANTILE_TOLERANCE * self.std
         for rows, means, std in self._blocks():
-            for column, p in enumerate(q.flat):
+            for column, p in enumerate(q):
                 values[rows, column] = _quantile(
                     means, std, p, values[rows, column], tolerance[rows]
                 )
-        return values.reshape(len(self), *q.shape)
+        return values
 
-    def crps(self, y: PerBag) -> Float[np.ndarray, " n"]:
-        """Continuous ranked probability score at ``y`` (n,), to 1e-9 of the std or better.
-
-        integral of (F(t) - 1[t >= y])^2 dt = E|X - y| - E|X - X'| / 2,  X, X' ~ F independent
+    def _crps(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Return E|X - y| - E|X - X'| / 2,  X, X' ~ F independent, to 1e-9 of the std or better.
 
         The first term is in closed form; see `_half_spread` for the second.
 
@@ -237,7 +208,6 @@ class MixturePrediction(Prediction):
         Grimit et al. (2006), The continuous ranked probability score for circular variables and
         its application to mesoscale forecast ensemble verification.
         """
-        y = check_targets(y, len(self), self._ids)
         values = np.empty(len(self))
         for rows, means, std in self._blocks():
             error = np.abs(y[rows, None] - means)
@@ -245,36 +215,14 @@ class MixturePrediction(Prediction):
             values[rows] -= [_half_spread(*bag) for bag in zip(means, std, strict=True)]
         return values
 
-    def sample(self, size: int = 1, random_state: Seed = None) -> Float[np.ndarray, "size n"]:
-        """Draws of the labels: (size, n); those of one row share a posterior draw.
+    def _sample(self, size: int, rng: Generator) -> Float[np.ndarray, "size n"]:
+        """Draw labels; those of one row share a posterior draw.
 
         A posterior draw is one world that is possible, and all bags live in the same one.
         """
-        rng = check_sampling(size, random_state)
         draw = rng.choice(self.n_draws, size)
         std = np.sqrt(self._bag[draw][:, self._bag_of] + self._noise[draw, None])
         return self._means[draw] + std * rng.standard_normal((size, len(self)))
-
-    def at_size(self, n_points: ArrayLike) -> MixturePrediction:
-        """Answer: how sure would I be with ``n_points`` points (scalar or (n,), > 0) in each bag.
-
-        Under each draw as in `Prediction.at_size`.
-        """
-        found = super().at_size(n_points)
-        assert isinstance(found, MixturePrediction)
-        return found
-
-    def __getitem__(self, index: Any) -> MixturePrediction:
-        """Prediction of some bags: an integer or id (one bag), a slice, a mask, or several."""
-        rows = self._rows(index)
-        return self._with(
-            rows,
-            sizes=None if self._sizes is None else self._sizes[rows],
-            query=None if self._query is None else self._query.take(rows),
-        )
-
-    def _resized(self, sizes: Float[np.ndarray, " n"]) -> MixturePrediction:
-        return self._with(slice(None), sizes=sizes, query=None)
 
     def _with(self, rows: Any, *, sizes: Any, query: Query | None) -> MixturePrediction:
         return MixturePrediction(

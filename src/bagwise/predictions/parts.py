@@ -73,8 +73,8 @@ class VarianceParts:
         """Return the parts by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def take(self, rows: np.ndarray) -> VarianceParts:
-        """Select the bags in ``rows`` (indices)."""
+    def take(self, rows: Any) -> VarianceParts:
+        """Select the bags in ``rows`` (indices or a slice)."""
         return VarianceParts(**{name: part[rows] for name, part in self.to_dict().items()})
 
 

@@ -6,23 +6,13 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 from scipy.special import betaln, stdtr, stdtrit
 
-from bagwise.bags.per_bag import PerBag
-from bagwise.predictions.gaussian import (
-    FARTHEST,
-    Prediction,
-    Seed,
-    check_probabilities,
-    check_sampling,
-    check_targets,
-)
-
-__all__ = ["StudentPrediction"]
+from bagwise.predictions.gaussian import FARTHEST, Generator, Prediction
+from bagwise.predictions.linked import ReshapedPrediction
 
 
-class StudentPrediction(Prediction):
+class StudentPrediction(ReshapedPrediction):
     """Student's t predictive distribution of the label of each bag.
 
     y_i = mean_i + s_i T,   T ~ t of ν degrees of freedom,   s_i² = var_i (ν − 2)/ν
@@ -44,10 +34,8 @@ class StudentPrediction(Prediction):
     """
 
     def __init__(self, plain: Prediction, *, dof: float) -> None:
-        self._dof, self._plain = dof, plain
-        super().__init__(
-            plain.mean, plain.parts, sizes=plain.sizes, ids=plain.ids, query=plain._query
-        )
+        self._dof = dof
+        self._made(plain, plain.mean, plain.parts)
         self._scale = np.sqrt(self.var * (dof - 2.0) / dof)
 
     @property
@@ -55,16 +43,14 @@ class StudentPrediction(Prediction):
         """Degrees of freedom ν."""
         return self._dof
 
-    def quantile(self, q: ArrayLike) -> Float[np.ndarray, " n"] | Float[np.ndarray, "n m"]:
-        """Quantiles at probability ``q`` in (0, 1): scalar -> (n,), array (m,) -> (n, m)."""
-        away = stdtrit(self._dof, check_probabilities(q))
-        if away.ndim == 0:
-            return self._mean + self._scale * away
-        return self._mean[:, None] + self._scale[:, None] * away
+    def _of(self, plain: Prediction, rows: Any) -> StudentPrediction:
+        return StudentPrediction(plain, dof=self._dof)
 
-    def cdf(self, y: PerBag) -> Float[np.ndarray, " n"]:
-        """P(label <= y) per bag; ``y`` is a number or an array (n,). A step if var is zero."""
-        return stdtr(self._dof, self._away(check_targets(y, len(self), self._ids, scalar=True)))
+    def _quantiles(self, q: Float[np.ndarray, " m"]) -> Float[np.ndarray, "n m"]:
+        return self._mean[:, None] + self._scale[:, None] * stdtrit(self._dof, q)
+
+    def _cdf(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        return stdtr(self._dof, self._away(y))
 
     def _away(self, y: np.ndarray) -> Float[np.ndarray, " n"]:
         """Return (y − mean)/s, within what can be squared."""
@@ -73,14 +59,12 @@ class StudentPrediction(Prediction):
         away = np.divide(error, self._scale, out=step, where=self._scale > 0)
         return np.clip(away, -FARTHEST, FARTHEST)
 
-    def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
-        """Log density at ``y`` (n,)."""
-        y = check_targets(y, len(self), self._ids)
+    def _log_prob(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         self._require_density(self.var)
         return _log_density(self._away(y), self._dof) - np.log(self._scale)
 
-    def crps(self, y: PerBag) -> Float[np.ndarray, " n"]:
-        """Continuous ranked probability score at ``y`` (n,).
+    def _crps(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Return the scores in closed form.
 
         s {z (2F(z) − 1) + 2f(z)(ν + z²)/(ν − 1) − 2√ν B(½, ν − ½)/((ν − 1) B(½, ν/2)²)}
 
@@ -90,7 +74,6 @@ class StudentPrediction(Prediction):
         ----------
         Jordan, Krüger and Lerch (2019), Evaluating probabilistic forecasts with scoringRules.
         """
-        y = check_targets(y, len(self), self._ids)
         nu, z = self._dof, np.abs(self._away(y))
         spread = np.exp(betaln(0.5, nu - 0.5) - 2.0 * betaln(0.5, 0.5 * nu))
         density = np.exp(_log_density(z, nu) + np.log(nu + z**2)) / (nu - 1.0)
@@ -99,21 +82,8 @@ class StudentPrediction(Prediction):
         score = error * (1.0 - 2.0 * stdtr(nu, -z)) + self._scale * rest
         return np.where(self._scale > 0, score, error)
 
-    def sample(self, size: int = 1, random_state: Seed = None) -> Float[np.ndarray, "size n"]:
-        """Independent draws of the labels: (size, n)."""
-        rng = check_sampling(size, random_state)
+    def _sample(self, size: int, rng: Generator) -> Float[np.ndarray, "size n"]:
         return self._mean + self._scale * rng.standard_t(self._dof, (size, len(self)))
-
-    def at_size(self, n_points: ArrayLike) -> StudentPrediction:
-        """Answer: how sure would I be with ``n_points`` points (scalar or (n,), > 0) in each bag.
-
-        With the same tails; see `Prediction.at_size`.
-        """
-        return StudentPrediction(self._plain.at_size(n_points), dof=self._dof)
-
-    def __getitem__(self, index: Any) -> StudentPrediction:
-        """Prediction of some bags: an integer or id (one bag), a slice, a mask, or several."""
-        return StudentPrediction(self._plain[self._rows(index)], dof=self._dof)
 
 
 def _log_density(z: Float[np.ndarray, " n"], nu: float) -> Float[np.ndarray, " n"]:

@@ -50,6 +50,11 @@ class Tabular:
     def ids(self) -> np.ndarray | None:
         """Bag ids (n,), if known."""
 
+    @property
+    @abstractmethod
+    def sizes(self) -> np.ndarray | None:
+        """Bag sizes (n,), if known."""
+
     @abstractmethod
     def to_dict(self, level: float = LEVEL) -> dict[str, np.ndarray]:
         """Columns of a table, one entry per bag."""
@@ -59,6 +64,11 @@ class Tabular:
 
     @abstractmethod
     def __getitem__(self, index: Any) -> Any: ...
+
+    def _known(self) -> dict[str, np.ndarray]:
+        """Return the first columns of the table: id, and size if it is known."""
+        columns = {"id": np.arange(len(self)) if self.ids is None else self.ids}
+        return columns if self.sizes is None else columns | {"size": self.sizes}
 
     def to_frame(self, level: float = LEVEL, *, library: str = "pandas") -> Any:
         """Return the columns of :meth:`to_dict` as a data frame, a row per bag.

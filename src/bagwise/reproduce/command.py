@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 from markupsafe import escape
 
+from bagwise._utils.templates import render
 from bagwise.datasets import simulate_faces
 from bagwise.reproduce import figures
 from bagwise.reproduce.cell import Cell
 from bagwise.reproduce.claims import claims_of
-from bagwise.reproduce.page import page
 from bagwise.reproduce.runner import Work, run
 from bagwise.reproduce.store import Store
 from bagwise.reproduce.study import Study
@@ -103,9 +104,17 @@ def write(study: Study, cells: Sequence[Cell], out: Path) -> Path:
         figure.savefig(stem.with_suffix(".png"), dpi=200)
         figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
     path = out / f"{study.name}.html"
-    record = dict(cells[-1].record) | {"settings": str(len(study.settings))}
-    notes = notes_of(study)
-    path.write_text(page(study.title, INTRO, tables, drawn, notes, record), encoding="utf-8")
+    page = render(
+        "bagwise.reproduce",
+        "page.html.jinja",
+        title=study.title,
+        intro=INTRO,
+        tables=tables,
+        figures={heading: (svg(figure), caption) for heading, (figure, caption) in drawn.items()},
+        notes=notes_of(study),
+        record=dict(cells[-1].record) | {"settings": str(len(study.settings))},
+    )
+    path.write_text(page, encoding="utf-8")
     for figure, _ in drawn.values():
         plt.close(figure)
     return path
@@ -154,3 +163,11 @@ def _write_markdown(
             lines += [f"## {heading}", "", markdown_table(rows), ""]
     lines += [f"{note}\n" for note in notes_of(study)]
     path.write_text("\n".join(lines), encoding="utf-8")
+
+
+def svg(figure: Figure) -> str:
+    """Return a figure as an SVG element."""
+    text = StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None})
+    drawing = text.getvalue()
+    return drawing[drawing.index("<svg") :]

@@ -9,7 +9,6 @@ format is described in docs/format.md.
 """
 
 from bagwise.estimators.saving.container import is_model
-from bagwise.estimators.saving.header import Header
-from bagwise.estimators.saving.saving import load, open_saved, read_header, save, to_bytes
+from bagwise.estimators.saving.saving import Header, load, open_saved, read_header, save, to_bytes
 
 __all__ = ["Header", "is_model", "load", "open_saved", "read_header", "save", "to_bytes"]

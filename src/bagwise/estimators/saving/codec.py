@@ -4,25 +4,37 @@
                                            {"float": "inf"}
     Float64[np.ndarray, "n d"]             {"array": "C"} and a tensor, whose dimensions have names
     tuple[X, ...], dict[str, X]            list and object
-    a class of records.CLASSES             {"class": its name, field: ...}
+    a class of CLASSES                     {"class": its name, field: ...}
 
-Nothing is made of what a file holds before its type, dtype and shape were checked.
+The list of classes is closed. A name in a file picks one of them or is an error: nothing is
+imported by name, and nothing is called but their constructors, after types, dtypes and shapes were
+checked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from jaxtyping import AbstractArray
+from sklearn.base import BaseEstimator
 
-from bagwise.estimators.saving import records
-from bagwise.estimators.saving.parts import (
+from bagwise.bags.bags import Bags
+from bagwise.embedding.posterior import EmbeddingModel
+from bagwise.estimators.embeddings import FourierEmbedding, KernelEmbedding
+from bagwise.estimators.mean_embedding import LandmarkRidgeHead, SecondLevel
+from bagwise.estimators.saving.values import (
     PLAIN,
+    ClassWeights,
     Kind,
+    Labels,
+    Landmarks,
+    Range,
     Reader,
+    Seed,
     Writer,
     decode_plain,
     encode_plain,
@@ -31,12 +43,126 @@ from bagwise.estimators.saving.parts import (
     unsaveable,
 )
 from bagwise.exceptions import SavedModelError
+from bagwise.features.kernels import RBF, Additive, Energy, Linear, Matern
+from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
+from bagwise.heads.base import ClassHeads, FixedEffects
+from bagwise.heads.gp import GPHead
+from bagwise.heads.linear import LinearHead
+from bagwise.heads.posterior import PosteriorHead
+from bagwise.heads.shrinkage import ShrinkageHead
+from bagwise.inference.diagnostics import Diagnostics
+from bagwise.inference.draws import Draws, Trajectories
+from bagwise.inference.gp_evidence import Sizing
+from bagwise.inference.priors import Priors, ScalePriors
+from bagwise.inference.residuals import Spread
+from bagwise.inference.ridge import WeightPosterior
+from bagwise.inference.second_level import Inputs, Scales
+from bagwise.inference.settings import NUTS
+from bagwise.inference.shrinkage import Mode
+from bagwise.likelihoods import Gaussian, Logistic, Probit
+
+# What a model may hold, or have as a parameter; an estimator among them with its parameters only.
+CLASSES: dict[str, type] = {
+    cls.__name__: cls
+    for cls in (
+        *(RBF, Matern, Linear, Energy, Additive),
+        *(Scaling, LandmarkFeatures, FourierFeatures, Bags),
+        *(FixedEffects, WeightPosterior, EmbeddingModel, Mode, Draws, Trajectories, ScalePriors),
+        *(LinearHead, ShrinkageHead, PosteriorHead, SecondLevel, LandmarkRidgeHead),
+        *(GPHead, Inputs, Scales, Sizing, Spread, ClassHeads),
+        *(Gaussian, Probit, Logistic),
+        *(Priors, NUTS, Diagnostics),
+        *(KernelEmbedding, FourierEmbedding),
+    )
+}
+
+# Names of dimensions in annotations, and what they are in a file, where each has one size. The
+# second table is of classes in which a letter means something else; letters in neither are checked
+# within their class.
+DIMENSIONS = {
+    "p": "columns",
+    "n_features": "columns",
+    "n_covariates": "covariates",
+    "n": "bags",
+    "n_bags": "bags",
+    "n_points": "points",
+    "d": "features",
+    "s": "functionals",
+    "q": "weights",
+    "c": "directions",
+    "r": "effects",
+}
+CHAINS = {"c": "chains", "s": "draws"}
+OTHER_DIMENSIONS = {
+    FixedEffects: {"c": "covariates"},
+    Draws: CHAINS,
+    Trajectories: CHAINS,
+    LandmarkRidgeHead: {"q": "coordinates"},
+}
+
+# Parameters whose annotation is Any.
+OPEN: dict[str, Any] = {
+    "class_weight": (ClassWeights(), str, NoneType),
+    "function_landmarks": (Landmarks(), NoneType),
+    "landmarks": (Landmarks(), str),
+    "random_state": Seed(),
+    "support": Range(),
+}
 
 # Objects within objects: the deepest of ours has 4, and additive kernels may be within each other.
 MAX_NESTING = 10
 
 # Of the dtypes that an annotation allows, those that models have.
 DTYPES = ("float64", "float32", "int64", "int32", "bool")
+
+
+@cache
+def fields_of(cls: Any) -> dict[str, Any]:
+    """Return the fields of a class, or the parameters of an estimator, with their annotations.
+
+    Examples
+    --------
+    >>> fields_of(Matern)
+    {'bandwidth': float | None, 'smoothness': <class 'float'>}
+    """
+    if issubclass(cls, BaseEstimator):
+        hints = get_type_hints(cls.__init__)
+        found = {name: hints.get(name, Any) for name in cls._get_param_names()}
+        return {name: OPEN.get(name, Any) if x is Any else x for name, x in found.items()}
+    found = {
+        name: hint
+        for name, hint in get_type_hints(cls).items()
+        if ClassVar not in (hint, get_origin(hint))
+    }
+    return found | {"ids": Labels("bags", as_text=True)} if cls is Bags else found
+
+
+def dimension(owner: type, name: str) -> str:
+    """Return what a dimension in an annotation of a class is in a file.
+
+    Examples
+    --------
+    >>> dimension(Draws, "q"), dimension(Draws, "s"), dimension(Mode, "k")
+    ('weights', 'draws', 'k of Mode')
+    """
+    known = DIMENSIONS | OTHER_DIMENSIONS.get(owner, {})
+    return known.get(name, f"{name} of {owner.__name__}")
+
+
+def check(made: Any, path: str, reader: Reader) -> None:
+    """Check what concerns several fields of an object at once, other than shapes."""
+    if isinstance(made, LandmarkFeatures | FourierFeatures):
+        z = getattr(made, "function_landmarks", None)
+        reader.bind("features", made.n_outputs, path)
+        reader.bind("functionals", made.n_outputs if z is None else len(z), path)
+    elif isinstance(made, ScalePriors):
+        reader.bind(dimension(ScalePriors, "k"), len(made.names), path)
+    elif isinstance(made, PosteriorHead):
+        if tuple(made.draws.scales) != made.priors.names or "weight_var" not in made.priors.names:
+            raise unfit(path, "of other scales than its priors", "the same, weight_var included")
+    elif isinstance(made, Diagnostics):
+        if not made.rhat or not made.rhat.keys() == made.ess_bulk.keys() == made.ess_tail.keys():
+            raise unfit(path, "of other parameters in each table", "the same, and at least one")
 
 
 def encode(value: Any, kind: Any, path: str, writer: Writer) -> Any:
@@ -73,7 +199,7 @@ def encode_fields(value: Any, path: str, writer: Writer) -> dict[str, Any]:
     cls: Any = type(value)
     return {
         name: encode(getattr(value, name), kind, f"{path}.{name}", writer)
-        for name, kind in records.fields_of(cls).items()
+        for name, kind in fields_of(cls).items()
     }
 
 
@@ -89,7 +215,7 @@ def decode(data: Any, kind: Any, path: str, reader: Reader, owner: type = object
         array = reader.take(data, path, _dtypes(kind), len(kind.dims))
         for name, size in zip(kind.dim_str.split(), array.shape, strict=True):
             base, _, more = name.partition("+")
-            reader.bind(records.dimension(owner, base), size - int(more or 0), path)
+            reader.bind(dimension(owner, base), size - int(more or 0), path)
         return array
     if get_origin(kind) is tuple:
         return _decode_tuple(data, get_args(kind)[0], path, reader, owner)
@@ -127,13 +253,13 @@ def _decode_object(data: Any, known: dict[str, type], path: str, reader: Reader)
         raise unfit(path, f"of class {show(name)}", f"one of {', '.join(known)}")
     parts = {key: part for key, part in data.items() if key != "class"}
     made = cls(**decode_fields(cls, parts, path, reader))
-    records.check(made, path, reader)
+    check(made, path, reader)
     return made
 
 
 def decode_fields(cls: type, data: Any, path: str, reader: Reader) -> dict[str, Any]:
     """Return the fields of an object, or the parameters of an estimator, from JSON."""
-    kinds = records.fields_of(cls)
+    kinds = fields_of(cls)
     if not isinstance(data, dict) or data.keys() != kinds.keys():
         found = sorted(data) if isinstance(data, dict) else data
         raise unfit(path, f"{found!r:.200}", ", ".join(kinds) or "no fields")
@@ -173,4 +299,4 @@ def _dtypes(kind: Any) -> tuple[str, ...]:
 
 def _classes(kind: Any) -> dict[str, type]:
     """Return the known classes that are, or are derived from, the one of an annotation."""
-    return {name: cls for name, cls in records.CLASSES.items() if kind in cls.__mro__}
+    return {name: cls for name, cls in CLASSES.items() if kind in cls.__mro__}

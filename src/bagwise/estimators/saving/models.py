@@ -32,8 +32,7 @@ from bagwise.estimators.regressors import (
     ShrinkageRegressor,
 )
 from bagwise.estimators.saving.codec import decode, decode_fields, encode, encode_fields
-from bagwise.estimators.saving.kinds import Labels
-from bagwise.estimators.saving.parts import Reader, Writer, show, unfit
+from bagwise.estimators.saving.values import Labels, Reader, Writer, show, unfit
 from bagwise.exceptions import BagwiseError, SavedModelError
 from bagwise.features.kernels import Kernel
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling

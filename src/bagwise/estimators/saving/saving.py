@@ -1,15 +1,36 @@
-"""Saving and loading of fitted models."""
+"""Saving and loading of fitted models, and what a saved model says about itself."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+import scipy
+import sklearn
+
+import bagwise
 from bagwise._utils.atomic import replaceable, replacing
-from bagwise.estimators.saving.container import is_model, pack, unpack
-from bagwise.estimators.saving.header import Header, describe
-from bagwise.estimators.saving.models import put_together, take_apart
+from bagwise.bags.stacked import QUARTILES
+from bagwise.estimators.base import BagEstimator
+from bagwise.estimators.saving.codec import decode
+from bagwise.estimators.saving.container import FORMAT_VERSION, Container, is_model, pack, unpack
+from bagwise.estimators.saving.models import parts_of, put_together, read_columns, take_apart
+from bagwise.estimators.saving.values import Reader, show, unfit
 from bagwise.exceptions import SavedModelError
+
+# Versions that are noted, as another one may change the last bits of a prediction.
+LIBRARIES = {
+    "numpy": np.__version__,
+    "scipy": scipy.__version__,
+    "scikit-learn": sklearn.__version__,
+}
+
+# Nesting that a schema or a summary may have.
+MAX_DEPTH = 20
 
 
 def save(
@@ -99,3 +120,144 @@ def _checked(path: Any) -> str:
             f"the path is {path!r:.80}", "the path of a file", 'For example "model.bagwise".'
         )
     return name
+
+
+@dataclass(frozen=True, eq=False)
+class Header:
+    """What a saved model says about itself.
+
+    Attributes
+    ----------
+    estimator : name of its class;  parameters : of its constructor, as JSON
+    n_features, feature_names, n_covariates, covariate_names : columns of the bags it was fitted to
+    classes : of a classifier, else None
+    schema : as it was given to :func:`bagwise.save`, or None
+    summary : of the training bags: what the model knows of them, and what was given
+    notes : what was not saved, in words
+    versions : of bagwise and of the libraries, when it was saved
+    saved : time in UTC, ISO 8601;  format_version : of the file
+    checksum : SHA-256;  n_bytes : of the whole file
+    """
+
+    estimator: str
+    parameters: dict[str, Any]
+    n_features: int
+    feature_names: list[str] | None
+    n_covariates: int
+    covariate_names: list[str] | None
+    classes: list[Any] | None
+    schema: dict[str, Any] | None
+    summary: dict[str, Any]
+    notes: list[str]
+    versions: dict[str, str]
+    saved: str
+    format_version: int
+    checksum: str
+    n_bytes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the header as JSON."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, container: Container) -> Header:
+        """Check what a file says about itself."""
+        found = container.header
+        if found.keys() != {"format", "version", "sha256", *_OWN}:
+            raise unfit("header", f"of {sorted(found)!r:.200}", ", ".join(_OWN))
+        estimator, parameters, columns, learnt = parts_of(found["model"])
+        reader, classes = Reader({}), learnt.get("classes")
+        names = read_columns(columns, reader)
+        classes = classes.get("labels") if isinstance(classes, dict) else None
+        return cls(
+            estimator=estimator.__name__,
+            parameters=parameters,
+            n_features=names.n_features,
+            feature_names=None if names.feature_names is None else [*names.feature_names],
+            n_covariates=names.n_covariates,
+            covariate_names=None if names.covariate_names is None else [*names.covariate_names],
+            classes=None if classes is None else _of_type(classes, list, "classes"),
+            schema=None if found["schema"] is None else _of_type(found["schema"], dict, "schema"),
+            summary=_of_type(found["summary"], dict, "summary"),
+            notes=[*decode(found["notes"], tuple[str, ...], "notes", reader)],
+            versions=decode(found["versions"], dict[str, str], "versions", reader),
+            saved=decode(found["saved"], str, "time of saving", reader),
+            format_version=FORMAT_VERSION,
+            checksum=container.digest,
+            n_bytes=len(container.raw),
+        )
+
+
+_OWN = ("saved", "versions", "model", "schema", "summary", "notes")
+
+
+def describe(
+    model: BagEstimator, tree: dict[str, Any], notes: list[str], schema: Any, summary: Any
+) -> dict[str, Any]:
+    """Return the header of a model that is to be saved, as JSON."""
+    return {
+        "saved": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {"bagwise": bagwise.__version__} | LIBRARIES,
+        "model": tree,
+        "schema": None if schema is None else plain(schema, "schema"),
+        "summary": known_summary(model) | plain({} if summary is None else summary, "summary"),
+        "notes": notes,
+    }
+
+
+def known_summary(model: Any) -> dict[str, Any]:
+    """Return what a model knows of the bags it was fitted to."""
+    found: dict[str, Any] = {}
+    if hasattr(model, "classes_"):
+        found["classes"] = [str(label) for label in model.classes_.tolist()]
+    elif getattr(model, "likelihood_", "gaussian") in ("gaussian", "student"):
+        found |= {"label_mean": model.label_center_, "label_sd": model.label_scale_}
+    else:  # on the scale of latent values
+        found |= {"likelihood": model.likelihood_, "latent_mean": model.label_center_}
+    if hasattr(model.head_, "train"):
+        found["n_bags"] = len(model.head_.train)
+    elif hasattr(model, "bags_"):
+        found |= {"n_bags": model.bags_.n_bags, "n_points": model.bags_.n_points}
+        found["size_quartiles"] = np.quantile(model.bags_.sizes, QUARTILES).tolist()
+    return found
+
+
+def plain(data: Any, name: str, depth: int = 0) -> Any:
+    """Return data as JSON: numbers of NumPy as those of Python, tuples and arrays as lists.
+
+    Examples
+    --------
+    >>> plain({"a": np.float64(0.5), "b": (1, None)}, "summary")
+    {'a': 0.5, 'b': [1, None]}
+    """
+    if depth > MAX_DEPTH:
+        raise _not_json(name, "nested too deeply")
+    if isinstance(data, Mapping):
+        if not all(isinstance(key, str) for key in data):
+            raise _not_json(name, "a dict with keys that are no strings")
+        return {str(key): plain(x, f"{name}.{key}", depth + 1) for key, x in data.items()}
+    if depth == 0:
+        raise _not_json(name, f"a {type(data).__name__}")
+    if isinstance(data, np.ndarray | np.generic):
+        data = data.tolist()
+    if isinstance(data, list | tuple):
+        return [plain(x, name, depth + 1) for x in data]
+    if data is None or isinstance(data, bool | int | str):
+        return data
+    if isinstance(data, float) and np.isfinite(data):
+        return data
+    raise _not_json(name, f"{data!r:.80}")
+
+
+def _not_json(name: str, found: str) -> SavedModelError:
+    return SavedModelError.because(
+        f"{name} is or holds {found}",
+        "a dict of strings, finite numbers, True, False, None, lists and dicts",
+        "Convert or leave out what is something else.",
+    )
+
+
+def _of_type(value: Any, kind: type, name: str) -> Any:
+    if type(value) is not kind:
+        raise unfit(name, show(value), f"a {kind.__name__}")
+    return value

@@ -18,7 +18,7 @@ from bagwise.embedding.sums import bag_gram, summarise
 from bagwise.exceptions import InvalidLabelsError
 from bagwise.heads.base import heads_of
 from bagwise.inspection.plots.style import CYCLE, axes_or_new, journal
-from bagwise.predictions.many_classes import ManyClassPrediction
+from bagwise.predictions.classes import ManyClassPrediction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

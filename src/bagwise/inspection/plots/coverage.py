@@ -15,8 +15,7 @@ from scipy.stats import binom
 from bagwise.bags.per_bag import PerBag
 from bagwise.exceptions import BagwiseError
 from bagwise.inspection.plots.style import axes_or_new, journal, shades
-from bagwise.predictions.class_metrics import ClassPredictive
-from bagwise.predictions.metrics import Predictive
+from bagwise.predictions.metrics import ClassPredictive, Predictive
 from bagwise.predictions.metrics import pit as transform
 from bagwise.predictions.size_groups import size_groups, sizes_of
 

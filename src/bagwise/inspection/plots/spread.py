@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike
 from bagwise.bags.per_bag import PerBag, numbers_per_bag
 from bagwise.exceptions import BagwiseError
 from bagwise.inspection.plots.style import PART_NAMES, PARTS, axes_or_new, journal
-from bagwise.predictions.classes import ClassPrediction
+from bagwise.predictions.classes import ClassPrediction, ManyClassPrediction
 from bagwise.predictions.gaussian import Prediction
-from bagwise.predictions.many_classes import ManyClassPrediction
 from bagwise.predictions.size_groups import size_groups
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from bagwise.bags.per_bag import array_per_bag
 from bagwise.estimators.cross_validation import out_of_fold
 from bagwise.estimators.folds import splits_of
 from bagwise.exceptions import BagwiseError
-from bagwise.inspection.report.baseline import baseline
 from bagwise.inspection.report.case import (
     Case,
     Words,
@@ -24,8 +23,8 @@ from bagwise.inspection.report.case import (
     labels_of,
     looks_like_classes,
 )
-from bagwise.inspection.report.document import Report
-from bagwise.inspection.report.folds import make_folds, random_parts
+from bagwise.inspection.report.folds import baseline, make_folds, random_parts
+from bagwise.inspection.report.page import Report
 
 __all__ = ["Report", "default_models", "make", "of_predictions"]
 

@@ -14,8 +14,8 @@ from sklearn.base import is_classifier
 from bagwise.bags.bags import Bags
 from bagwise.bags.per_bag import array_per_bag, check_classes, check_labels
 from bagwise.exceptions import BagwiseError
-from bagwise.predictions.class_metrics import ClassPredictive
 from bagwise.predictions.joined import Joined, Piece, joined
+from bagwise.predictions.metrics import ClassPredictive
 
 
 @dataclass(frozen=True)

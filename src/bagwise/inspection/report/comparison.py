@@ -9,9 +9,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from bagwise.inspection.report.case import Case
-from bagwise.predictions.class_metrics import class_scores
 from bagwise.predictions.joined import Joined
-from bagwise.predictions.metrics import Scores, evaluate
+from bagwise.predictions.metrics import Scores, class_scores, evaluate, real_scores
 
 # A difference of more than so many standard errors is called clear; by chance alone 1 in 20 is.
 CLEAR = 2.0
@@ -109,15 +108,9 @@ def bag_scores(case: Case, prediction: Any) -> dict[str, Float64[np.ndarray, " n
     """Return the scores of each bag; their means are those of `bagwise.evaluate`."""
     if case.classes is not None:
         columns = class_scores(prediction, case.y)
-        return {name: np.asarray(column, dtype=np.float64) for name, column in columns.items()}
-    y, (lower, upper) = case.labels, prediction.interval(case.level).T
-    return {
-        "mse": (y - prediction.mean) ** 2,
-        "nll": -prediction.log_prob(y),
-        "crps": prediction.crps(y),
-        "coverage": ((lower <= y) & (y <= upper)).astype(np.float64),
-        "width": upper - lower,
-    }
+    else:
+        columns = real_scores(prediction, case.labels, case.level)
+    return {name: np.asarray(column, dtype=np.float64) for name, column in columns.items()}
 
 
 def _scored(

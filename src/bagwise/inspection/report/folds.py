@@ -1,15 +1,28 @@
-"""Folds: which bags are held out together."""
+"""Folds: which bags are held out together, and what is said of them without a look into them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Float64, Int64
+from scipy.special import ndtri
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from bagwise.exceptions import BagwiseError
+from bagwise.likelihoods import Probit
+from bagwise.predictions.classes import ClassPrediction, ManyClassPrediction
+from bagwise.predictions.gaussian import Prediction
+from bagwise.predictions.joined import Joined, Piece, joined
+from bagwise.predictions.mixture import MixturePrediction
+from bagwise.predictions.parts import VarianceParts
 
 # A model cannot be fitted to fewer.
 MIN_TRAINING = 2
+
+# Labels that are all the same have no spread; a density needs one.
+MIN_RELATIVE_SD = 1e-6
 
 
 def make_folds(
@@ -44,3 +57,58 @@ def random_parts(n_bags: int, n_parts: int, seed: int) -> list[Int64[np.ndarray,
     """Return the positions of the bags of n_parts parts of about one size, at random."""
     order = np.random.default_rng(seed).permutation(n_bags).astype(np.int64)
     return [np.sort(part) for part in np.array_split(order, min(n_parts, n_bags))]
+
+
+def baseline(
+    labels: Float64[np.ndarray, " n"],
+    classes: np.ndarray | None,
+    held_out: Sequence[Int64[np.ndarray, " _"]],
+) -> Joined:
+    """Predict the labels of each part of the bags by those of all other bags.
+
+    Real labels: N(mean, variance) of the others. Classes: the probability of a class is
+    (k + 1) / (m + c) if k of the m others are of it, of c classes, which is never 0 or 1.
+
+    Parameters
+    ----------
+    labels : (n,), of classes their places among these
+    classes : (c,), or None for real labels
+    held_out : positions of the bags of each part
+
+    Examples
+    --------
+    >>> y = np.array([1.0, 2.0, 3.0, 5.0])
+    >>> baseline(y, None, [np.array([0, 1]), np.array([2, 3])]).mean
+    array([4. , 4. , 1.5, 1.5])
+    """
+    n, total, squares = len(labels), labels.sum(), np.sum((labels - labels.mean()) ** 2)
+    pieces = []
+    for rows in held_out:
+        others = n - len(rows)
+        if classes is not None:
+            counts = np.bincount(np.delete(labels, rows).astype(np.int64), minlength=len(classes))
+            pieces.append(Piece(rows, _shares(len(rows), counts, classes)))
+            continue
+        sum_of_others = total - labels[rows].sum()
+        mean = sum_of_others / others
+        # Σ (y − mean)² over the others, from that over all about the mean of all.
+        about_all = squares - np.sum((labels[rows] - labels.mean()) ** 2)
+        var = max(about_all / others - (mean - labels.mean()) ** 2, 0.0)
+        var = max(var, MIN_RELATIVE_SD**2 * (1.0 + mean**2))
+        parts = VarianceParts.broadcast(len(rows), noise=var)
+        pieces.append(Piece(rows, Prediction(np.full(len(rows), mean), parts)))
+    return joined(pieces)
+
+
+def _shares(n_bags: int, counts: Int64[np.ndarray, " c"], classes: np.ndarray) -> Any:
+    shares = (counts + 1.0) / (counts.sum() + len(classes))
+    if len(classes) == 2:
+        return _constant(n_bags, shares[1], classes)
+    # of one class against the rest, the p whose p/√(1 − p) is the share
+    each = (shares * np.sqrt(shares**2 + 4.0) - shares**2) / 2.0
+    return ManyClassPrediction([_constant(n_bags, p, [False, True]) for p in each], classes)
+
+
+def _constant(n_bags: int, p: float, classes: Any) -> ClassPrediction:
+    means = np.full((1, n_bags), float(ndtri(p)))
+    return ClassPrediction(MixturePrediction(means, np.zeros(1), sizes=None), Probit(), classes)

@@ -20,10 +20,9 @@ from bagwise.inspection.plots.style import BLUE, CYCLE, ORANGE
 from bagwise.inspection.report.case import Case, name_of
 from bagwise.inspection.report.comparison import CLEAR, Comparison, Estimate, minus, shown
 from bagwise.inspection.report.svg import canvas, element, variable
-from bagwise.predictions.class_metrics import binomial_interval, reliability
 from bagwise.predictions.counts import CountPrediction
 from bagwise.predictions.joined import Joined, JoinedManyClassPrediction, JoinedPrediction
-from bagwise.predictions.metrics import pit
+from bagwise.predictions.metrics import binomial_interval, pit, reliability
 from bagwise.predictions.size_groups import size_groups
 
 # More dots than this hide each other.

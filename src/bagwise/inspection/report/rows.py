@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from bagwise.bags.bags import Bags
 from bagwise.inspection.report.case import Case, name_of
-from bagwise.inspection.report.comparison import Comparison
-from bagwise.inspection.report.influence import influential_points
+from bagwise.inspection.report.comparison import Comparison, minus
 from bagwise.inspection.report.reasons import Reasons
 from bagwise.predictions.joined import Joined, JoinedManyClassPrediction
 
@@ -19,6 +19,10 @@ DIGITS = 6
 N_GRID = 40
 # The curve goes to so many times the size of the largest bag.
 GRID_REACH = 4.0
+# Points of a bag, bags, and features of a point that the page has room for.
+MAX_POINTS = 5
+MAX_BAGS = 200
+MAX_FEATURES = 8
 
 
 def page_data(case: Case, comparison: Comparison, reasons: dict[str, Reasons]) -> dict[str, Any]:
@@ -116,3 +120,39 @@ def rounded(values: Any) -> list[float | None]:
     """
     short = [float(f"{value:.{DIGITS}g}") for value in np.asarray(values, dtype=np.float64)]
     return [int(v) if v.is_integer() else v if np.isfinite(v) else None for v in short]
+
+
+def influential_points(
+    bags: Bags, prediction: Joined, by_interest: np.ndarray
+) -> dict[str, list[list[Any]]]:
+    """Return for some bags their most influential points: number, contribution, features in words.
+
+    Parameters
+    ----------
+    bags : all bags;  prediction : whose pieces have the fitted models
+    by_interest : positions of bags, those to be explained first; the first 200 are
+
+    Notes
+    -----
+    Contributions are those of ``model.explain(bag)``; pieces without a model that has it are left
+    out.
+    """
+    found, fold = {}, prediction.fold
+    for bag in by_interest[:MAX_BAGS].tolist():
+        model = prediction.pieces[int(fold[bag])].model
+        if hasattr(model, "explain"):
+            pushes = model.explain(bags[bag : bag + 1]).points
+            found[str(bag)] = _strongest(bags, bag, np.asarray(pushes, dtype=np.float64))
+    return found
+
+
+def _strongest(bags: Bags, bag: int, pushes: np.ndarray) -> list[list[Any]]:
+    order = np.argsort(-np.abs(pushes), kind="stable")[:MAX_POINTS]
+    return [[k + 1, float(f"{pushes[k]:.4g}"), _words(bags, bags[bag][k])] for k in order.tolist()]
+
+
+def _words(bags: Bags, point: np.ndarray) -> str:
+    """Write the features of a point."""
+    names = bags.feature_names or tuple(f"x{k}" for k in range(bags.n_features))
+    some = [f"{n} {minus(f'{v:.4g}')}" for n, v in zip(names[:MAX_FEATURES], point, strict=False)]
+    return ", ".join(some) + (", …" if len(names) > MAX_FEATURES else "")
