@@ -44,6 +44,7 @@ MANY = {  # of three classes
 }
 SAMPLED = {  # once for all tests: the sampler compiles for seconds
     "bdr-nuts": BDRClassifier(SMALL, inference=FEW),
+    "bdr-variational": BDRClassifier(SMALL, inference="variational"),
     "logistic-nuts": BayesianLogisticClassifier(SMALL, inference=FEW),
     "logistic-nuts-many": BayesianLogisticClassifier(SMALL, inference=FEW),
 }
@@ -53,7 +54,7 @@ SAMPLED_NAMES = [pytest.param(name, marks=few_draws) for name in SAMPLED]
 every_model = pytest.mark.parametrize("name", [*MODELS, *MANY])
 every_fitted = pytest.mark.parametrize("name", [*MODELS, *MANY, *SAMPLED_NAMES])  # needs `fitted`
 core_model = pytest.mark.parametrize("name", CORE)  # where a test fits many times
-core_or_sampled = pytest.mark.parametrize("name", [*CORE, *SAMPLED_NAMES[:2]])
+core_or_sampled = pytest.mark.parametrize("name", [*CORE, *SAMPLED_NAMES[:3]])
 many_model = pytest.mark.parametrize("name", MANY)
 every_class = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 

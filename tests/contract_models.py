@@ -68,10 +68,13 @@ LINKED = {  # labels that are a function of a latent value, or counted by one: s
 }
 SAMPLED = {  # once for all tests: the sampler compiles for seconds
     "bdr-nuts": BDRRegressor(SMALL, inference=NUTS(chains=2, draws=40, warmup=120, progress=False)),
+    "bdr-variational": BDRRegressor(SMALL, inference="variational"),
 }
 CLASSES = sorted({type(model) for model in MODELS.values()}, key=lambda cls: cls.__name__)
 
-few_draws = pytest.mark.filterwarnings("ignore:the draws should not be trusted yet")
+few_draws = pytest.mark.filterwarnings(
+    "ignore:the draws should not be trusted yet", "ignore:the Gaussian approximation is not close"
+)
 SAMPLED_NAMES = [pytest.param(name, marks=few_draws) for name in SAMPLED]
 
 every_model = pytest.mark.parametrize("name", MODELS)

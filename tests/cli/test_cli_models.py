@@ -54,6 +54,10 @@ def test_settings_of_the_sampler_go_to_it():
     assert (sampler.draws, sampler.chains) == (50, 2)
     with pytest.raises(BagwiseError, match="'draws' with inference='laplace'"):
         make("bdr", "draws=50", "inference=laplace")
+    model = make("bdr", "inference=variational", "bandwidth=auto", "bandwidth_prior=0.5")
+    assert (model.inference, model.bandwidth_prior) == ("variational", 0.5)
+    with pytest.raises(BagwiseError, match="'draws' with inference='variational'"):
+        make("bdr", "draws=50", "inference=variational")
     with pytest.raises(BagwiseError, match=r"no model 'rbf' for classes.*--task numbers"):
         make("rbf", classes=True)
 

@@ -208,7 +208,8 @@ def with_params(model, **params):
 def test_unknown_inference(model, value):
     fails(
         lambda: with_params(model, inference=value).fit(BAGS, labels_for(model)),
-        f"inference is {value!r}", '"nuts", "laplace", "map" or bagwise.inference.NUTS()',
+        f"inference is {value!r}",
+        '"nuts", "variational", "laplace", "map" or bagwise.inference.NUTS()',
         "set_params(inference=...)",
     )  # fmt: skip
 

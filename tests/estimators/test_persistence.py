@@ -87,7 +87,7 @@ CASES = [
     *(f"classifier {name}" for name in classifier_models.MANY),
     *(f"option {name}" for name in OPTIONS | CLASSES),
 ]
-SAMPLED = ["regressor bdr-nuts"]
+SAMPLED = ["regressor bdr-nuts", "regressor bdr-variational"]
 every_case = pytest.mark.parametrize(
     "case", [*CASES, *(pytest.param(case, marks=contract_models.few_draws) for case in SAMPLED)]
 )

@@ -44,7 +44,7 @@ def fit(
         list[str] | None,
         typer.Option(
             "--set",
-            help="parameter=value of the model, such as n_landmarks=90, inference=laplace or "
+            help="parameter=value of the model, such as n_landmarks=90, inference=variational or "
             "support=(0,1); may repeat.",
             show_default=False,
         ),

@@ -111,21 +111,25 @@ class BagEstimator(ShowsLearnt, TakesBags):
         self._check_embedding()
         self._check_parameters()
         best: tuple[Pooled, AnyHead] | None = None
+        losses, handicaps = list[float](), self._handicaps(bags)
         with Progress("fitting", self.embedding.n_candidates, wanted()) as bar:
-            for pooled in self.pooled(bags):
+            for pooled, handicap in zip(self.pooled(bags), handicaps, strict=True):
                 head = self._fit_head_alone(pooled, task)
-                if best is None or head.loss < best[1].loss:
+                losses.append(head.loss + handicap)
+                if best is None or losses[-1] < min(losses[:-1]):
                     best = pooled, head
                 bar.advance()
         assert best is not None
-        return self._keep(bags, task, best[0], self._finish_head(*best, task))
+        self._keep(bags, task, best[0], self._finish_head(*best, task))
+        return self._keep_losses(bags, losses)
 
     def fit_pooled(self, pooled: Pooled, bags: Bags, task: Task) -> Self:
         """Fit to bags whose features are there already, as :func:`bagwise.tune` does."""
         self._check_embedding()
         self._check_parameters()
         head = self._fit_head_alone(pooled, task)
-        return self._keep(bags, task, pooled, self._finish_head(pooled, head, task))
+        self._keep(bags, task, pooled, self._finish_head(pooled, head, task))
+        return self._keep_losses(bags, [head.loss])
 
     @abstractmethod
     def make_task(self, bags: Bags, y: Any, sample_weight: Any = None) -> Task:
@@ -158,6 +162,14 @@ class BagEstimator(ShowsLearnt, TakesBags):
     @abstractmethod
     def _fit_head(self, pooled: Pooled, task: Task) -> AnyHead:
         """Fit the head."""
+
+    def _handicaps(self, bags: Bags) -> list[float]:
+        """Return what is added to the loss of each candidate of features."""
+        return [0.0] * self.embedding.count(bags)
+
+    def _keep_losses(self, bags: Bags, losses: list[float]) -> Self:
+        """Store what is to be known of the candidates."""
+        return self
 
     def _finish_head(self, pooled: Pooled, head: AnyHead, task: Task) -> AnyHead:
         """Do to the best head what would take too long to do to every candidate."""

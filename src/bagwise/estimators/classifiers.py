@@ -110,7 +110,7 @@ class BayesianLogisticClassifier(PosteriorModel, BagClassifier):
     ----------
     embedding
         As in :class:`RBFNetworkRegressor`.
-    inference : "laplace", "nuts", "map" or NUTS
+    inference : "laplace", "variational", "nuts", "map" or NUTS
         As in :class:`BDRRegressor`.
     priors : bagwise.inference.Priors, optional
         Scales of the priors.
@@ -214,7 +214,7 @@ class BDRClassifier(PosteriorModel, ShrinkageModel, BagClassifier):
     ----------
     embedding
         As in :class:`RBFNetworkRegressor`.
-    inference, priors, random_state
+    inference, priors, bandwidth_prior, random_state
         As in :class:`BDRRegressor`.
     prior : "kernel", "convolved" or "learnt"
         As in :class:`ShrinkageRegressor`; the length ℓ of the second is taken at its mode.
@@ -240,6 +240,7 @@ class BDRClassifier(PosteriorModel, ShrinkageModel, BagClassifier):
         inference: NUTS | str = "nuts",
         priors: Priors | None = None,
         prior: str = "kernel",
+        bandwidth_prior: float | None = None,
         class_weight: Any = None,
         random_state: Any = 0,
     ) -> None:
@@ -247,5 +248,6 @@ class BDRClassifier(PosteriorModel, ShrinkageModel, BagClassifier):
         self.inference = inference
         self.priors = priors
         self.prior = prior
+        self.bandwidth_prior = bandwidth_prior
         self.class_weight = class_weight
         self.random_state = random_state

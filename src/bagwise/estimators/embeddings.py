@@ -134,6 +134,10 @@ class BagEmbedding(TransformerMixin, TakesBags):
         scale = number_or("bandwidth", self.bandwidth, "auto", of=self._name)
         return AUTO_SCALES if scale is None else (scale,)
 
+    def scales(self, n_columns: int) -> list[tuple[float | None, ...]]:
+        """Return the multiples of the median heuristic that are tried, for each kernel."""
+        return [self._scales(kernel) for kernel in self._kernels(n_columns)]
+
     def reduced(self, most: int) -> Self:
         """Return this embedding, or one with fewer features if it asks for more than these."""
         asked = getattr(self, self._number)
@@ -151,7 +155,7 @@ class BagEmbedding(TransformerMixin, TakesBags):
         return self._count(bags.n_features)
 
     def _count(self, n_columns: int) -> int:
-        return sum(len(self._scales(kernel)) for kernel in self._kernels(n_columns))
+        return sum(map(len, self.scales(n_columns)))
 
     @property
     def _name(self) -> str:

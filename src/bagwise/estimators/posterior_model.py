@@ -6,17 +6,22 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float64
+from scipy.special import logsumexp, softmax
 
 from bagwise.bags.bags import Bags
-from bagwise.bags.validation import generator, wrong
+from bagwise.bags.validation import generator, positive, wrong
 from bagwise.estimators.base import BagEstimator, Pooled
+from bagwise.exceptions import BagwiseError
 from bagwise.heads.base import AnyHead, Task, for_each_class, heads_of, of_each_class
 from bagwise.heads.posterior import PosteriorHead
 from bagwise.heads.shrinkage import ShrinkageHead
-from bagwise.inference.diagnostics import Diagnostics, diagnose, warn_if_bad
+from bagwise.inference.diagnostics import Diagnostics, diagnose, warn_if_bad, warn_if_far
 from bagwise.inference.draws import Trajectories
 from bagwise.inference.priors import Priors
 from bagwise.inference.settings import NUTS
+
+# Ways to the posterior, the slowest and best first.
+INFERENCES = ("nuts", "variational", "laplace", "map")
 
 
 class PosteriorModel(BagEstimator):
@@ -28,17 +33,51 @@ class PosteriorModel(BagEstimator):
         ``covariate_weights``, ``noise_sd`` σ, ``prior_scale`` η, ``weight_sd`` ρ (for standardised
         labels), as far as the model has them; of many classes (chains, draws, classes, ...)
     diagnostics_ : Diagnostics of NUTS, else None
+    bandwidth_weights_ : dict, posterior weight of each multiple of the median heuristic that was
+        tried, if there is a ``bandwidth_prior``; else empty
     """
 
     takes_function_landmarks: ClassVar[bool] = False  # the density of the draws has z = u
 
     inference: NUTS | str
     priors: Priors | None
+    bandwidth_prior: float | None = None
     head_: Any
 
     def _check_parameters(self) -> None:
         self._checked_inference()
         self._checked_priors()
+        if self.bandwidth_prior is not None:
+            positive("bandwidth_prior", self.bandwidth_prior)
+            if max(map(len, self.embedding.scales(2))) == 1:
+                raise BagwiseError.because(
+                    f"bandwidth_prior={self.bandwidth_prior!r} with a bandwidth that is given, or "
+                    "a kernel that has none",
+                    'a bandwidth to be chosen, bandwidth="auto"',
+                    "Leave out one of the two.",
+                )
+
+    def _handicaps(self, bags: Bags) -> list[float]:
+        """Return −log prior of each candidate's bandwidth, per bag."""
+        sd = self.bandwidth_prior
+        if sd is None:
+            return super()._handicaps(bags)
+        found = list[np.ndarray]()
+        for scales in self.embedding.scales(bags.n_features):
+            z = np.log([1.0 if scale is None else scale for scale in scales]) / sd
+            found.append(0.5 * z**2 + logsumexp(-0.5 * z**2))
+        return (np.concatenate(found) / bags.n_bags).tolist()
+
+    def _keep_losses(self, bags: Bags, losses: list[float]) -> Self:
+        self.bandwidth_weights_: dict[str, float] = {}
+        if self.bandwidth_prior is None:
+            return self
+        weights = softmax(-bags.n_bags * np.array(losses))
+        scales = [s for each in self.embedding.scales(bags.n_features) for s in each]
+        for scale, weight in zip(scales, weights.tolist(), strict=True):
+            name = "none" if scale is None else f"{scale:g}"
+            self.bandwidth_weights_[name] = self.bandwidth_weights_.get(name, 0.0) + weight
+        return self
 
     def _finish_head(self, pooled: Pooled, head: AnyHead, task: Task) -> AnyHead:
         rng = generator(self.random_state)  # one for all classes, whose draws are independent
@@ -62,6 +101,8 @@ class PosteriorModel(BagEstimator):
         if self.trajectories_ is not None:
             self.diagnostics_ = diagnose(self.draws_, self.trajectories_)
             warn_if_bad(self.diagnostics_)
+        if self.pareto_k_ is not None:
+            warn_if_far(self.pareto_k_)
         return self
 
     @property
@@ -69,13 +110,21 @@ class PosteriorModel(BagEstimator):
         """How NUTS got its draws, of many classes all at once; None if they are not from NUTS."""
         return Trajectories.together([head.draws.trajectories for head in heads_of(self.head_)])
 
+    @property
+    def pareto_k_(self) -> float | None:
+        """Pareto's k of the variational approximation, of many classes the worst; else None.
+
+        Below 0.5 it is close to the posterior, above 0.7 it is not.
+        """
+        found = (head.draws.pareto_k for head in heads_of(self.head_))
+        return max((k for k in found if k is not None), default=None)
+
     def _checked_inference(self) -> NUTS | str:
         if isinstance(self.inference, NUTS):
             return self.inference
-        if not isinstance(self.inference, str) or self.inference not in ("nuts", "laplace", "map"):
-            raise wrong(
-                "inference", self.inference, '"nuts", "laplace", "map" or bagwise.inference.NUTS()'
-            )
+        if not isinstance(self.inference, str) or self.inference not in INFERENCES:
+            options = ", ".join(f'"{name}"' for name in INFERENCES)
+            raise wrong("inference", self.inference, f"{options} or bagwise.inference.NUTS()")
         return NUTS() if self.inference == "nuts" else self.inference
 
     def _checked_priors(self) -> Priors:

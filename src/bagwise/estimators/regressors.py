@@ -241,16 +241,21 @@ class BDRRegressor(PosteriorModel, ShrinkageModel, BagRegressor):
     ----------
     embedding
         As in :class:`RBFNetworkRegressor`.
-    inference : "nuts", "laplace", "map" or NUTS
+    inference : "nuts", "variational", "laplace", "map" or NUTS
         How the posterior is found: sampled by NUTS with 4 chains of 1,000 draws (settings:
-        ``bagwise.inference.NUTS(draws=2000, progress=False)``); a Gaussian around its mode, in
-        about a second; or the mode alone, which leaves out the uncertainty of the weights. The mode
-        is that of the scales with the weights integrated out, then of the weights.
+        ``bagwise.inference.NUTS(draws=2000, progress=False)``); the Gaussian nearest to it, whose
+        ``pareto_k_`` says how near that is; a Gaussian around its mode, in about a second; or the
+        mode alone, which leaves out the uncertainty of the weights. The mode is that of the scales
+        with the weights integrated out, then of the weights.
     priors : bagwise.inference.Priors, optional
         Scales of the priors, for labels of unit standard deviation.
     prior, covariance_floor
         As in :class:`ShrinkageRegressor`. The length ℓ of prior="convolved" is not sampled, but
         taken at its mode.
+    bandwidth_prior : float, optional
+        Standard deviation of a normal prior of the log bandwidth around the median heuristic: of
+        the bandwidths that the embedding tries, that of the largest evidence times prior is taken,
+        and ``bandwidth_weights_`` says how sure that is. By default that of the largest evidence.
     random_state : int, numpy Generator or RandomState
         Seed of the draws.
 
@@ -274,6 +279,7 @@ class BDRRegressor(PosteriorModel, ShrinkageModel, BagRegressor):
         priors: Priors | None = None,
         prior: str = "kernel",
         covariance_floor: float = COVARIANCE_FLOOR,
+        bandwidth_prior: float | None = None,
         random_state: Any = 0,
     ) -> None:
         self.embedding = KernelEmbedding() if embedding is None else embedding
@@ -281,4 +287,5 @@ class BDRRegressor(PosteriorModel, ShrinkageModel, BagRegressor):
         self.priors = priors
         self.prior = prior
         self.covariance_floor = covariance_floor
+        self.bandwidth_prior = bandwidth_prior
         self.random_state = random_state

@@ -12,7 +12,7 @@ from bagwise.embedding.posterior import EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.base import Design, Response, Task
 from bagwise.heads.shrinkage import ShrinkageHead
-from bagwise.inference.draws import Draws
+from bagwise.inference.draws import Draws, normal_pairs
 from bagwise.inference.marginal_mode import find_marginal_mode
 from bagwise.inference.priors import Priors, ScalePriors
 from bagwise.inference.settings import NUTS
@@ -52,7 +52,7 @@ class PosteriorHead:
         priors: Priors,
         rng: np.random.Generator,
     ) -> PosteriorHead:
-        """Go from the point estimate to the posterior: at its mode, by Laplace or by NUTS."""
+        """Go from the point estimate to the posterior: at its mode, by Laplace or with JAX."""
         problem = ShrinkageProblem(
             start.model,
             stats,
@@ -73,17 +73,7 @@ class PosteriorHead:
         elif inference == "laplace":
             draws = Draws.from_gaussian(transport, resolved.names, rng)
         else:
-            assert isinstance(inference, NUTS)
-            from bagwise.inference import density, nuts  # bring JAX, which nothing else needs
-
-            z, trajectories = nuts.sample(
-                density.Model(start.likelihood, transport.rigid, start.model.shrinks),
-                density.prepare(problem, resolved, transport),
-                rng.standard_normal((inference.chains, transport.size)),
-                inference,
-                rng.integers(2**31, size=inference.chains).tolist(),
-            )
-            draws = Draws.of(transport, resolved.names, z, trajectories)
+            draws = _draws_by_jax(problem, resolved, transport, inference, rng)
         return cls(start, draws, resolved, mode.loss)
 
     def embed(self, stats: BagStats) -> EmbeddingPosterior:
@@ -118,3 +108,25 @@ class PosteriorHead:
         if fixed is not None:
             return np.full(draws.shape[0] * draws.shape[1], fixed)
         return draws.scale("noise", 0.0) ** 2 + LEAST_NOISE
+
+
+def _draws_by_jax(
+    problem: ShrinkageProblem,
+    priors: ScalePriors,
+    transport: Transport,
+    inference: NUTS | str,
+    rng: np.random.Generator,
+) -> Draws:
+    """Return draws of NUTS or of the variational approximation."""
+    from bagwise.inference import density, nuts, variational  # bring JAX, which no other needs
+
+    model = density.Model(problem.likelihood, transport.rigid, problem.shrinks)
+    data = density.prepare(problem, priors, transport)
+    if isinstance(inference, NUTS):
+        starts = rng.standard_normal((inference.chains, transport.size))
+        seeds = rng.integers(2**31, size=inference.chains).tolist()
+        z, trajectories = nuts.sample(model, data, starts, inference, seeds)
+        return Draws.of(transport, priors.names, z, trajectories)
+    e = normal_pairs(transport.size, rng)
+    z, pareto_k = variational.sample(model, data, e, len(transport.scales))
+    return Draws.of(transport, priors.names, z[None], pareto_k=pareto_k)

@@ -1,8 +1,9 @@
 """The posterior density of z in JAX: the shrinkage model seen through its transport map.
 
-The same model as :mod:`bagwise.inference.shrinkage`, for automatic differentiation inside NUTS.
-Shrinkage, likelihoods and the transport map are the lines that NumPy runs too; only how bags
-are put into blocks is its own. Nothing but this module and :mod:`.nuts` imports JAX.
+The same model as :mod:`bagwise.inference.shrinkage`, for automatic differentiation inside NUTS and
+for the variational approximation. Shrinkage, likelihoods and the transport map are the lines that
+NumPy runs too; only how bags are put into blocks is its own. Nothing but this module and
+:mod:`.nuts` imports JAX.
 
 A bag's shrinkage depends on it only through its size, so bags are sorted by size and cut into
 blocks with few distinct sizes each; then ξ is one product per block and an evaluation costs
@@ -11,7 +12,9 @@ O(n d), without a division or a scattered sum per bag and direction.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -29,6 +32,11 @@ from bagwise.likelihoods.base import Likelihood
 
 # Distinct sizes in a block: more waste products, fewer waste padding.
 SIZES_PER_BLOCK = 12
+
+# Rows z that are evaluated at once, and numbers that a step may hold for all of them: 4 MB, as more
+# would not stay near the processor.
+MOST_ROWS = 256
+MOST_HELD = 2**19
 
 Data = dict[str, Any]
 
@@ -131,3 +139,33 @@ def potential(model: Model, data: Data, z: jax.Array) -> jax.Array:
     log_prior -= 0.5 * jnp.sum((x / data["prior"]) ** 2)
     told = log_likelihood(model, data, v[:q], v[q:], x)
     return -(told + log_prior + log_jacobian)
+
+
+class Potential:
+    """The potential and its gradient at many z, for NumPy; compiled for one number of rows."""
+
+    def __init__(self, model: Model, data: Data) -> None:
+        held = max(data["which"].size, data["transport"]["gram"].size)
+        self._rows = min(MOST_ROWS, max(1, MOST_HELD // held))
+        self._compiled = _at_rows(model)
+        with jax.enable_x64(True):
+            self._data = jax.tree.map(jnp.asarray, data)
+
+    def __call__(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return −log p(z | y) (m,), up to a constant, and its gradients (m, i), for z (m, i)."""
+        blocks = []
+        with jax.enable_x64(True):  # in this thread only
+            for start in range(0, len(z), self._rows):
+                block = np.zeros((self._rows, z.shape[1]))
+                part = z[start : start + self._rows]
+                block[: len(part)] = part
+                blocks.append(self._compiled(self._data, block))
+            values, slopes = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        return values[: len(z)], slopes[: len(z)]
+
+
+@lru_cache(maxsize=32)
+def _at_rows(model: Model) -> Callable[..., Any]:
+    """Return (data, z) ↦ values and gradients, compiled once per model and shapes."""
+    one = jax.value_and_grad(partial(potential, model), argnums=1)
+    return jax.jit(jax.vmap(one, (None, 0)))

@@ -1,10 +1,14 @@
 """Diagnostics: whether draws can be trusted, and what to do if not.
 
 R-hat compares chains with each other, and an effective sample size says how many independent draws
-would be as good, in the bulk and in the tails; both are those of rank-normalised draws.
+would be as good, in the bulk and in the tails; both are those of rank-normalised draws. Pareto's k
+says of draws from an approximation how heavy the tail of their importance weights is.
 
 References
 ----------
+Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling.
+Zhang and Stephens (2009), A new and efficient estimation method for the generalized Pareto
+distribution.
 Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and
 localization: An improved R-hat for assessing convergence of MCMC.
 """
@@ -30,6 +34,12 @@ MAX_TREE_DEPTH = 10
 
 # Fewer draws in a chain say nothing.
 MIN_DRAWS = 8
+
+# Log weights that differ by less than this are all the same, but for rounding.
+LEAST_LOG_RATIO = 1e-9
+
+# Pareto's k above which an approximation is far from the posterior.
+MAX_PARETO_K = 0.7
 
 # Shares of draws above which a warning is given.
 MAX_DIVERGENT = 0.001
@@ -135,6 +145,50 @@ def warn_if_bad(diagnostics: Diagnostics) -> None:
             BagwiseWarning,
             stacklevel=2,
         )
+
+
+def warn_if_far(k: float) -> None:
+    """Warn if an approximation, by Pareto's k of its draws, is far from the posterior."""
+    if k > MAX_PARETO_K:
+        warnings.warn(
+            f"the Gaussian approximation is not close to the posterior (Pareto k {k:.2f}, should "
+            f"be below {MAX_PARETO_K}): sample the posterior itself, with "
+            'inference="nuts".',
+            BagwiseWarning,
+            stacklevel=2,
+        )
+
+
+def pareto_k(log_weights: Float64[np.ndarray, " s"]) -> float:
+    """Return the shape k of a generalised Pareto distribution fitted to the largest weights.
+
+    Weights have 1/k moments: below 0.5 the draws stand for the posterior as they are, beyond 0.7
+    a few of them would have to. By the estimator of Zhang and Stephens, with the weight of ten
+    draws on k = 0.5. Weights that are all the same have no tail, k = 0.
+
+    Examples
+    --------
+    >>> uniform = (np.arange(4000) + 0.5) / 4000
+    >>> round(pareto_k(-0.8 * np.log(uniform)), 1)  # weights u^-0.8: Pareto of shape 0.8
+    0.8
+    """
+    n_tail = int(min(0.2 * len(log_weights), 3.0 * np.sqrt(len(log_weights))))
+    tail = np.sort(log_weights)[-n_tail - 1 :]
+    if tail[-1] - tail[0] < LEAST_LOG_RATIO:
+        return 0.0
+    weights = np.exp(tail - tail[-1])
+    x = weights[1:] - weights[0]  # above the threshold, the smallest first
+    quartile = x[int(n_tail / 4 + 0.5) - 1]
+    if not quartile > 0:  # almost all of the weight is on a few
+        return np.inf
+    m = 30 + int(np.sqrt(n_tail))
+    b = (1.0 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))) / (3.0 * quartile) + 1.0 / x[-1]
+    k = np.mean(np.log1p(-b[:, None] * x), axis=1)
+    profile = n_tail * (np.log(-b / k) - k - 1.0)
+    share = np.exp(profile - profile.max())
+    best = float(share @ b / share.sum())
+    shape = float(np.mean(np.log1p(-best * x)))
+    return (n_tail * shape + 10 * 0.5) / (n_tail + 10)
 
 
 def rhat(x: Float64[np.ndarray, "c s k"]) -> Float64[np.ndarray, " k"]:

@@ -13,9 +13,15 @@ from bagwise.exceptions import BagwiseError
 from bagwise.inference.marginal_mode import MarginalMode
 from bagwise.inference.transport import Transport
 
-# Draws from the Gaussian of Laplace's approximation, in pairs that mirror each other: what is
-# linear in the parameters has no error from there being finitely many.
-LAPLACE_DRAWS = 1000
+# Draws from a Gaussian approximation, in pairs that mirror each other: what is linear in the
+# parameters has no error from there being finitely many.
+GAUSSIAN_DRAWS = 1000
+
+
+def normal_pairs(size: int, rng: np.random.Generator) -> Float64[np.ndarray, "s i"]:
+    """Return standard normals for the draws of a Gaussian approximation."""
+    half = rng.standard_normal((GAUSSIAN_DRAWS // 2, size))
+    return np.concatenate([half, -half])
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +67,14 @@ class Draws:
     w : (c, s, q), whitened weights;  gamma : (c, s, r), fixed effects
     scales : σ ("noise"), η ("prior_scale") and ρ ("weight_var"), as far as they are free, (c, s)
     trajectories : of NUTS, else None
+    pareto_k : of the variational approximation, else None: how far from the posterior it is
     """
 
     w: Float64[np.ndarray, "c s q"]
     gamma: Float64[np.ndarray, "c s r"]
     scales: dict[str, Float64[np.ndarray, "c s"]]
     trajectories: Trajectories | None = None
+    pareto_k: float | None = None
 
     @classmethod
     def at_mode(cls, mode: MarginalMode, names: tuple[str, ...]) -> Draws:
@@ -80,8 +88,7 @@ class Draws:
         cls, transport: Transport, names: tuple[str, ...], rng: np.random.Generator
     ) -> Draws:
         """Return draws of Laplace's approximation, as one chain."""
-        z = rng.standard_normal((LAPLACE_DRAWS // 2, transport.size))
-        return cls.of(transport, names, np.concatenate([z, -z])[None])
+        return cls.of(transport, names, normal_pairs(transport.size, rng)[None])
 
     @classmethod
     def of(
@@ -90,12 +97,13 @@ class Draws:
         names: tuple[str, ...],
         z: Float64[np.ndarray, "c s j"],
         trajectories: Trajectories | None = None,
+        pareto_k: float | None = None,
     ) -> Draws:
         """Carry draws of z to the parameters."""
         w, gamma, x = transport(z.reshape(-1, z.shape[2]))
         shape = z.shape[:2]
         scales = {name: column.reshape(shape) for name, column in zip(names, x.T, strict=True)}
-        return cls(w.reshape(*shape, -1), gamma.reshape(*shape, -1), scales, trajectories)
+        return cls(w.reshape(*shape, -1), gamma.reshape(*shape, -1), scales, trajectories, pareto_k)
 
     @property
     def shape(self) -> tuple[int, int]:

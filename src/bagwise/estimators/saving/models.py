@@ -161,7 +161,7 @@ def _learnt(cls: type[BagEstimator], head: type | None) -> dict[str, Any]:
     if issubclass(cls, BagClassifier):
         kinds["classes"] = Labels("classes")
     if issubclass(cls, PosteriorModel):
-        kinds["diagnostics"] = Diagnostics | None
+        kinds |= {"diagnostics": Diagnostics | None, "bandwidth_weights": dict[str, float]}
     if issubclass(cls, DistributionGP):
         kinds["tried"] = dict[str, float]
     if issubclass(cls, DistributionGPRegressor):

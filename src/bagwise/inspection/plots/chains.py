@@ -53,7 +53,8 @@ def trace(model: Any, *, parameters: Sequence[str] | None = None) -> Figure:
     Notes
     -----
     Chains that agree lie on top of each other and look like grass. Red ticks at the foot are
-    trajectories that diverged. Laplace's draws are independent, so that only their density tells.
+    trajectories that diverged. Draws of a Gaussian approximation are
+    independent, so that only their density tells.
     """
     rows = chains_of(model, parameters)
     figure, grid = plt.subplots(
@@ -97,7 +98,7 @@ def chains_of(model: Any, parameters: Sequence[str] | None = None) -> list[Chain
         raise BagwiseError.because(
             'the model was fitted with inference="map", which has one draw',
             "several draws",
-            'Fit with inference="laplace" or "nuts".',
+            'Fit with inference="laplace", "variational" or "nuts".',
         )
     sampled = model.trajectories_ is not None
     return [_chosen(name, draws[name], sampled) for name in names[:MOST_ROWS]]
