@@ -365,6 +365,17 @@ def number_or(name: str, value: Any, *words: str, of: str = SETTER) -> float | N
     return positive(name, value, of)
 
 
+def sampling_or_auto(value: Any) -> float | None:
+    """Return τ, from 0 to 1, or None if it is to be learnt."""
+    if isinstance(value, str):
+        choice("sampling", value, ("auto",))
+        return None
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not 0.0 <= value <= 1.0:
+        raise wrong("sampling", value, 'a number from 0 to 1, or "auto"')
+    return float(value)
+
+
 def wrong(name: str, value: Any, expected: str, of: str = SETTER) -> BagwiseError:
     """Return the error of a parameter that is not what was expected; ``of`` is called to set it."""
     shown = repr(value) if len(repr(value)) < 80 else f"a {type(value).__name__}"

@@ -130,12 +130,16 @@ class EmbeddingModel:
         return gaps @ self.projection
 
     def posterior(
-        self, stats: BagStats, scale: float | Float64[np.ndarray, " s"] = 1.0
+        self,
+        stats: BagStats,
+        scale: float | Float64[np.ndarray, " s"] = 1.0,
+        sampling: float = 1.0,
     ) -> EmbeddingPosterior:
-        """Return the posterior of bags with these statistics; η may have several values."""
+        """Return the posterior of bags with these statistics, at η, or several of it, and τ."""
         sizes, size_of = distinct_sizes(stats.sizes, self.shrinks)
         t = self.coordinates(stats.mean)
-        return EmbeddingPosterior(self, t, sizes, size_of, np.atleast_1d(np.float64(scale)))
+        scales = np.atleast_1d(np.float64(scale))
+        return EmbeddingPosterior(self, t, sizes, size_of, scales, sampling=sampling)
 
     def typical(self) -> float:
         """Return the geometric mean of λ, over the directions in which it is not rounding error."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import joblib
@@ -61,6 +61,10 @@ class BagStats:
     mean: Float64[np.ndarray, "n d"]
     sizes: Float64[np.ndarray, " n"]
     within_cov: Float64[np.ndarray, "d d"] | None = None
+
+    def counted(self, sampling: float) -> BagStats:
+        """Return bags that count as N/τ points: see τ in :mod:`bagwise.embedding.posterior`."""
+        return self if sampling == 1.0 else replace(self, sizes=self.sizes / sampling)
 
 
 def summarise(bags: Bags, features: Features, *, covariance: bool = True) -> BagStats:

@@ -19,7 +19,7 @@ from bagwise._utils.work import Progress, one_thread, wanted
 from bagwise.bags.bags import Bags, as_bags
 from bagwise.bags.grouping import show
 from bagwise.bags.per_bag import check_labels, numbers_per_bag
-from bagwise.bags.validation import choice, number_or, positive
+from bagwise.bags.validation import choice, number_or, positive, sampling_or_auto
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.prior import ConvolvedPrior, Prior, learnt_prior
 from bagwise.embedding.sums import BagStats, summarise, summarise_each
@@ -313,18 +313,23 @@ class ShrinkageModel(BagEstimator):
     takes_function_landmarks: ClassVar[bool] = True
 
     prior: str
+    sampling: float | str
     head_: Any
 
     def _fit_head(self, pooled: Pooled, task: Task) -> AnyHead:
+        sampling = sampling_or_auto(self.sampling)
         weight_var = number_or("weight_var", getattr(self, "weight_var", "evidence"), "evidence")
         floor = getattr(self, "covariance_floor", COVARIANCE_FLOOR)
         floor = positive("covariance_floor", floor)
         make = PRIORS[choice("prior", self.prior, tuple(PRIORS))]
         made: Prior = make(pooled.features, pooled.stats, floor)
-        return for_each_class(
-            task,
-            lambda each: ShrinkageHead.fit(made, pooled.stats, each, weight_var, self.likelihood),
-        )
+
+        def fit(task: Task) -> ShrinkageHead:
+            return ShrinkageHead.fit(
+                made, pooled.stats, task, weight_var, self.likelihood, sampling
+            )
+
+        return for_each_class(task, fit)
 
     @property
     def weights_(self) -> Float64[np.ndarray, "*k s"]:
@@ -358,6 +363,11 @@ class ShrinkageModel(BagEstimator):
     def weight_var_(self) -> Any:
         """Weight variance ρ² that was used, for standardised labels; of many classes (k,)."""
         return of_each_class(self.head_, lambda head: head.mode.weight_var)
+
+    @property
+    def sampling_(self) -> Any:
+        """τ that was used: 1 if the points are a sample of the bag; of many classes (k,)."""
+        return of_each_class(self.head_, lambda head: getattr(head, "start", head).sampling)
 
     @property
     def length_scale_(self) -> Any:

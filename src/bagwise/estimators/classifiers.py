@@ -168,7 +168,7 @@ class ShrinkageClassifier(ShrinkageModel, BagClassifier):
     ----------
     embedding
         As in :class:`RBFNetworkRegressor`.
-    prior, weight_var, covariance_floor
+    prior, sampling, weight_var, covariance_floor
         As in :class:`ShrinkageRegressor`.
     class_weight
         As in :class:`BayesianLogisticClassifier`.
@@ -191,12 +191,14 @@ class ShrinkageClassifier(ShrinkageModel, BagClassifier):
         embedding: BagEmbedding | None = None,
         *,
         prior: str = "kernel",
+        sampling: float | str = 1.0,
         weight_var: float | str = "evidence",
         covariance_floor: float = COVARIANCE_FLOOR,
         class_weight: Any = None,
     ) -> None:
         self.embedding = KernelEmbedding() if embedding is None else embedding
         self.prior = prior
+        self.sampling = sampling
         self.weight_var = weight_var
         self.covariance_floor = covariance_floor
         self.class_weight = class_weight
@@ -216,8 +218,8 @@ class BDRClassifier(PosteriorModel, ShrinkageModel, BagClassifier):
         As in :class:`RBFNetworkRegressor`.
     inference, priors, bandwidth_prior, random_state
         As in :class:`BDRRegressor`.
-    prior : "kernel", "convolved" or "learnt"
-        As in :class:`ShrinkageRegressor`; the length ℓ of the second is taken at its mode.
+    prior, sampling
+        As in :class:`BDRRegressor`.
     class_weight
         As in :class:`BayesianLogisticClassifier`.
 
@@ -240,6 +242,7 @@ class BDRClassifier(PosteriorModel, ShrinkageModel, BagClassifier):
         inference: NUTS | str = "nuts",
         priors: Priors | None = None,
         prior: str = "kernel",
+        sampling: float | str = 1.0,
         bandwidth_prior: float | None = None,
         class_weight: Any = None,
         random_state: Any = 0,
@@ -248,6 +251,7 @@ class BDRClassifier(PosteriorModel, ShrinkageModel, BagClassifier):
         self.inference = inference
         self.priors = priors
         self.prior = prior
+        self.sampling = sampling
         self.bandwidth_prior = bandwidth_prior
         self.class_weight = class_weight
         self.random_state = random_state

@@ -14,7 +14,7 @@ import numpy as np
 from bagwise._utils.work import Progress, one_thread, wanted
 from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.bags.per_bag import check_labels
-from bagwise.bags.validation import choice, wrong
+from bagwise.bags.validation import choice, sampling_or_auto, wrong
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.prior import learnt_prior
 from bagwise.embedding.sums import summarise_each
@@ -209,22 +209,12 @@ class DistributionGP(BagEstimator):
         choice("prior", self.prior, PRIORS)
         _switch("size", self.size)
         _switch("center", self.center)
-        self._sampling()
+        sampling_or_auto(self.sampling)
 
     def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
         super()._keep(bags, task, pooled, head)
         self.tried_ = {}
         return self
-
-    def _sampling(self) -> float | None:
-        """Return τ, or None if it is to be learnt."""
-        if isinstance(self.sampling, str):
-            choice("sampling", self.sampling, ("auto",))
-            return None
-        number = isinstance(self.sampling, int | float | np.number)
-        if isinstance(self.sampling, bool) or not number or not 0.0 <= self.sampling <= 1.0:
-            raise wrong("sampling", self.sampling, 'a number from 0 to 1, or "auto"')
-        return float(self.sampling)
 
     def _problems(self, pooled: Pooled, task: Task) -> gp_fit.Problems:
         """Return the problem; of many classes, that of each against the rest."""
@@ -235,7 +225,7 @@ class DistributionGP(BagEstimator):
     def _problem(self, pooled: Pooled, task: Task) -> GPProblem:
         make = learnt_prior if self.prior == "learnt" else kernel_prior
         model = make(pooled.features, pooled.stats, COVARIANCE_FLOOR)
-        posterior, tau = model.posterior(pooled.stats), self._sampling()
+        posterior, tau = model.posterior(pooled.stats), sampling_or_auto(self.sampling)
         free = list(Scales.names())
         start = Scales(
             tilt=-1.0 if self.prior == "learnt" else 0.0,

@@ -197,6 +197,9 @@ class ShrinkageRegressor(ShrinkageModel, BagRegressor):
         Prior covariance of the embedding: the kernel itself, the RBF kernel convolved with
         itself under a Gaussian measure of learnt width ℓ around the average point, or the
         covariance between bags that the bags themselves show.
+    sampling : float or "auto"
+        τ: 1 if the points are a sample of what the bag is, 0 if they are all of it; or whichever of
+        some values has the largest evidence, if that is clearly larger than at 1.
     weight_var : float or "evidence"
         ρ², for standardised labels: given, or that of the largest (Laplace) evidence.
     covariance_floor : float
@@ -219,11 +222,13 @@ class ShrinkageRegressor(ShrinkageModel, BagRegressor):
         embedding: BagEmbedding | None = None,
         *,
         prior: str = "kernel",
+        sampling: float | str = 1.0,
         weight_var: float | str = "evidence",
         covariance_floor: float = COVARIANCE_FLOOR,
     ) -> None:
         self.embedding = KernelEmbedding() if embedding is None else embedding
         self.prior = prior
+        self.sampling = sampling
         self.weight_var = weight_var
         self.covariance_floor = covariance_floor
 
@@ -249,9 +254,9 @@ class BDRRegressor(PosteriorModel, ShrinkageModel, BagRegressor):
         with the weights integrated out, then of the weights.
     priors : bagwise.inference.Priors, optional
         Scales of the priors, for labels of unit standard deviation.
-    prior, covariance_floor
+    prior, sampling, covariance_floor
         As in :class:`ShrinkageRegressor`. The length ℓ of prior="convolved" is not sampled, but
-        taken at its mode.
+        taken at its mode, and τ is that of the largest evidence.
     bandwidth_prior : float, optional
         Standard deviation of a normal prior of the log bandwidth around the median heuristic: of
         the bandwidths that the embedding tries, that of the largest evidence times prior is taken,
@@ -278,6 +283,7 @@ class BDRRegressor(PosteriorModel, ShrinkageModel, BagRegressor):
         inference: NUTS | str = "nuts",
         priors: Priors | None = None,
         prior: str = "kernel",
+        sampling: float | str = 1.0,
         covariance_floor: float = COVARIANCE_FLOOR,
         bandwidth_prior: float | None = None,
         random_state: Any = 0,
@@ -286,6 +292,7 @@ class BDRRegressor(PosteriorModel, ShrinkageModel, BagRegressor):
         self.inference = inference
         self.priors = priors
         self.prior = prior
+        self.sampling = sampling
         self.covariance_floor = covariance_floor
         self.bandwidth_prior = bandwidth_prior
         self.random_state = random_state

@@ -55,7 +55,7 @@ class PosteriorHead:
         """Go from the point estimate to the posterior: at its mode, by Laplace or with JAX."""
         problem = ShrinkageProblem(
             start.model,
-            stats,
+            stats.counted(start.sampling),
             task.labels,
             task.design,
             task.weights,
@@ -77,9 +77,9 @@ class PosteriorHead:
         return cls(start, draws, resolved, mode.loss)
 
     def embed(self, stats: BagStats) -> EmbeddingPosterior:
-        """Return the posterior at η of each of some draws."""
+        """Return the posterior at τ and the η of each of some draws."""
         scale = self.draws.thinned(MAX_COMPONENTS).scale("prior_scale", 1.0)
-        return self.start.model.posterior(stats, scale)
+        return self.start.model.posterior(stats, scale, self.start.sampling)
 
     def latent(self, posterior: EmbeddingPosterior, design: Design) -> Latent:
         """Predict from the posterior of each bag's embedding, under each of some draws."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float64
@@ -11,6 +11,7 @@ from bagwise.embedding.posterior import EmbeddingModel, EmbeddingPosterior
 from bagwise.embedding.prior import Prior
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.base import Design, Response, Task
+from bagwise.inference.priors import sampling_doubt
 from bagwise.inference.shrinkage import (
     LEAST_NOISE,
     Mode,
@@ -22,6 +23,10 @@ from bagwise.inference.shrinkage import (
 from bagwise.likelihoods.base import Likelihood
 from bagwise.likelihoods.gaussian import Gaussian
 from bagwise.predictions.latent import Latent
+
+# Values of τ that are tried, and the least: what is left open of a bag is then as good as nothing.
+SAMPLINGS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)
+LEAST_SAMPLING = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +41,7 @@ class ShrinkageHead:
     length : ℓ of the convolved prior, or None
     mode : how the optimisation went, with ρ²
     likelihood : of the labels
+    sampling : τ
     """
 
     model: EmbeddingModel
@@ -47,6 +53,7 @@ class ShrinkageHead:
     mode: Mode
     loss: float
     likelihood: Likelihood
+    sampling: float = 1.0
 
     @classmethod
     def fit(
@@ -56,8 +63,16 @@ class ShrinkageHead:
         task: Task,
         weight_var: float | None,
         likelihood: Likelihood | None = None,
+        sampling: float | None = 1.0,
     ) -> ShrinkageHead:
-        """Fit; weight_var None: that of the largest evidence."""
+        """Fit; weight_var and sampling None: those of the largest evidence, τ times its prior."""
+        if sampling is None:
+            made = [cls.fit(prior, stats, task, weight_var, likelihood, tau) for tau in SAMPLINGS]
+            doubts = [sampling_doubt(np.log(tau))[0] / len(task.labels) for tau in SAMPLINGS]
+            pairs = zip(made, doubts, strict=True)
+            return min((replace(head, loss=head.loss + doubt) for head, doubt in pairs), key=_loss)
+        sampling = max(sampling, LEAST_SAMPLING)
+        stats = stats.counted(sampling)
         likelihood = Gaussian() if likelihood is None else likelihood
         problem = ShrinkageProblem(prior, stats, task.labels, task.design, task.weights, likelihood)
         if weight_var is None:
@@ -78,11 +93,12 @@ class ShrinkageHead:
             mode=mode,
             loss=mode.loss,
             likelihood=likelihood,
+            sampling=sampling,
         )
 
     def embed(self, stats: BagStats) -> EmbeddingPosterior:
-        """Return the posterior at η."""
-        return self.model.posterior(stats, self.prior_scale)
+        """Return the posterior at η and τ."""
+        return self.model.posterior(stats, self.prior_scale, self.sampling)
 
     def latent(self, posterior: EmbeddingPosterior, design: Design) -> Latent:
         """Predict from the posterior of each bag's embedding."""
@@ -100,3 +116,7 @@ class ShrinkageHead:
         """Return v = W (1 − κ) P w for the size of the bag."""
         slope = posterior.slope((self.model.function_map @ self.w)[None])
         return Response(slope, self.model.prior_mean, 0.0, self.gamma)
+
+
+def _loss(head: ShrinkageHead) -> float:
+    return head.loss

@@ -31,6 +31,7 @@ from scipy.linalg import cho_solve, cholesky, get_lapack_funcs
 from scipy.optimize import minimize
 
 from bagwise.embedding.posterior import MAX_GROUPS, EmbeddingModel, EmbeddingPosterior, size_groups
+from bagwise.inference.priors import sampling_doubt
 from bagwise.inference.second_level import Coordinates, Inputs, Scales, SecondLevelKernel
 from bagwise.likelihoods.base import Bend, Linked
 
@@ -53,12 +54,6 @@ PRIORS = {
     "noise": (np.log(0.1), 2.0),
     "size_noise": (np.log(0.005), 2.0),
 }
-
-# Points are a sample of their bag, τ = 1, unless the labels say otherwise: −log p(τ) grows by so
-# much with |log τ|, and is round within a little of 0. τ trades with η and with noise by size; left
-# alone it would take some of what the bag leaves open, and that part would no longer be true.
-DOUBT = 1.0 / 0.15
-ROUND = 0.1
 
 # Least standard deviation of log sizes: bags that differ less count as nearly of one size.
 LEAST_SPREAD = 0.1
@@ -404,8 +399,7 @@ class GPProblem:
         values, slopes = 0.5 * away**2, away / self._prior_sd
         if "sampling" in self.free:
             place = self.free.index("sampling")
-            far = float(np.hypot(theta[place], ROUND))
-            values[place], slopes[place] = DOUBT * (far - ROUND), DOUBT * theta[place] / far
+            values[place], slopes[place] = sampling_doubt(theta[place])
         return float(values.sum()), slopes
 
     def _chain(
