@@ -37,8 +37,9 @@ from bagwise.features.maps import (
 # Multiples of the median heuristic that bandwidth="auto" chooses from.
 AUTO_SCALES = (0.5, 1.0, 2.0, 4.0)
 
-# Kernels that kernel="auto" chooses from; the first is taken where there is nothing to choose by.
-AUTO_KERNELS = ("rbf", "energy", "additive-rbf", "additive-energy")
+# Kernels that kernel="auto" chooses from, from those that see most of a bag to the one that sees
+# its mean alone; the first is taken where there is nothing to choose by.
+AUTO_KERNELS = ("rbf", "energy", "additive-rbf", "additive-energy", "linear")
 
 # Relative floor of the within-bag covariance; see bagwise.embedding.posterior.with_floor.
 COVARIANCE_FLOOR = 0.01
@@ -125,7 +126,8 @@ class BagEmbedding(TransformerMixin, TakesBags):
         if not (isinstance(self.kernel, str) and self.kernel == "auto"):
             return [as_kernel(self.kernel)]
         # of one column the additive kernel is the kernel itself
-        return [as_kernel(name) for name in AUTO_KERNELS[: 2 if n_columns == 1 else None]]
+        names = [name for name in AUTO_KERNELS if n_columns > 1 or "additive" not in name]
+        return list(map(as_kernel, names))
 
     def _scales(self, kernel: Kernel) -> tuple[float | None, ...]:
         """Return multiples of the median heuristic to be tried; (None,) if none is needed."""
@@ -224,8 +226,8 @@ class KernelEmbedding(BagEmbedding):
     kernel : str or Kernel
         "rbf", "matern12", "matern32", "matern52", "linear", "energy", or one of these after
         "additive-"; or a kernel of :mod:`bagwise.kernels`, whose bandwidth, if it has one, is then
-        kept. "auto": in an estimator "rbf", "energy", or one of these two after "additive-", by the
-        loss of the fit.
+        kept. "auto": in an estimator "rbf", "energy", one of these two after "additive-" or
+        "linear", by the loss of the fit.
     landmarks : "kmeans", "random" or array (d, n_features)
         How landmarks are chosen, or which they are.
     function_landmarks : array (s, n_features), optional

@@ -49,6 +49,9 @@ TRIAL_LANDMARKS = 60
 # Candidates that are tried again with more bags and all landmarks.
 SHORTLIST = 2
 
+# Log evidence of all bags that is no reason to prefer a kernel to a simpler one: odds of 20 to 1.
+# Of a dozen kernels that are about as good, the one of the largest evidence is the luckiest.
+NO_REASON = 3.0
 
 # Kernels that are tried with centred bags.
 CENTRED = 3
@@ -69,9 +72,19 @@ def _name(features: Features, place: int) -> str:
     return f"{name} of centred bags" if features.centred else name
 
 
-def _best(tried: dict[Place, tuple[str, float]], most: int) -> list[Place]:
+def _best(losses: dict[Place, float], most: int) -> list[Place]:
     """Return the places of the largest evidence, the best first."""
-    return sorted(tried, key=lambda place: tried[place][1])[:most]
+    return sorted(losses, key=losses.__getitem__)[:most]
+
+
+def _simplest(losses: dict[Place, float], n_bags: int) -> Place:
+    """Return the simplest of those whose evidence is about the largest.
+
+    Bags that are not centred are simpler, and candidates become simpler from first to last.
+    """
+    least = min(losses.values())
+    good = [place for place in losses if n_bags * (losses[place] - least) <= NO_REASON]
+    return max(good, key=lambda place: (not place[0], place[1]))
 
 
 def _seen(bags: Bags, centred: bool) -> Bags:
@@ -109,7 +122,8 @@ class DistributionGP(BagEstimator):
         """Fit to bags X and labels y (n_bags,), as every other model.
 
         Kernels and bandwidths are tried on some of the bags and with few landmarks, the best few on
-        more of both; the evidence decides. That one is fitted to all bags.
+        more of both; the evidence decides, in doubt for the simplest. That one is fitted to all
+        bags.
         """
         bags = as_bags(X)
         task = self.make_task(bags, y, sample_weight)
@@ -118,23 +132,30 @@ class DistributionGP(BagEstimator):
         ways, tried = self._ways(bags), dict[Place, tuple[str, float]]()
         if self.embedding.n_candidates > 1:
             tried = self._try_out(bags, task, ways)
-        shortlist = _best(tried, SHORTLIST) or [(ways[0], 0)]
-        # of centred bags more landmarks may be asked for than there are points: one that can do
-        as_they_are = {place: score for place, score in tried.items() if not place[0]}
-        shortlist += [place for place in _best(as_they_are, 1) if place not in shortlist]
-        best: tuple[Pooled, AnyHead] | None = None
+        shortlist = self._shortlist(tried, bags.n_bags) or [(ways[0], 0)]
+        fitted = dict[Place, tuple[Pooled, AnyHead]]()
         with Progress("fitting", len(shortlist), wanted()) as bar:
             for way in ways:
                 places = [place for own, place in shortlist if own == way]
-                for _, pooled in self._pooled_candidates(bags, way, places):
-                    head = self._fit_head_alone(pooled, task)
-                    if best is None or head.loss < best[1].loss:
-                        best = pooled, head
+                for place, pooled in self._pooled_candidates(bags, way, places):
+                    fitted[way, place] = pooled, self._fit_head_alone(pooled, task)
                     bar.advance()
-        assert best is not None
-        self._keep(bags, task, best[0], self._finish_head(*best, task))
+        losses = {place: head.loss for place, (_, head) in fitted.items()}
+        pooled, head = fitted[_simplest(losses, bags.n_bags)]
+        self._keep(bags, task, pooled, self._finish_head(pooled, head, task))
         self.tried_ = dict(tried.values())
         return self
+
+    @staticmethod
+    def _shortlist(tried: dict[Place, tuple[str, float]], n_bags: int) -> list[Place]:
+        """Return the candidates to be fitted: those of the largest evidence, and a simple one."""
+        if not tried:
+            return []
+        losses = {place: loss for place, (_, loss) in tried.items()}
+        # of centred bags more landmarks may be asked for than there are points: one that can do
+        as_they_are = {place: loss for place, loss in losses.items() if not place[0]}
+        first = [_simplest(losses, n_bags), *_best(losses, SHORTLIST)][:SHORTLIST]
+        return list(dict.fromkeys([*first, *_best(as_they_are, 1)]))
 
     def _try_out(
         self, bags: Bags, task: Task, ways: Sequence[bool]
@@ -152,7 +173,8 @@ class DistributionGP(BagEstimator):
         with Progress("choosing a kernel", len(places), wanted()) as bar:
             for way in ways:
                 if tried:
-                    places = [place for _, place in _best(tried, CENTRED)]
+                    losses = {place: loss for place, (_, loss) in tried.items()}
+                    places = [place for _, place in _best(losses, CENTRED)]
                 for place, pooled in self._pooled_candidates(bags, way, places, TRIAL_LANDMARKS):
                     need_covariance(pooled.stats, WITHOUT_COVARIANCE)
                     with one_thread("blas"):
