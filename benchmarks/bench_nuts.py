@@ -200,7 +200,7 @@ def _compare(section: Section, fit: Fit, split: Any, plan: Plan) -> None:
     """Add the lines of the samplers, with the ratio of our speed to theirs."""
     import jax
 
-    from bagwise.inference.nuts import available_cores
+    from bagwise._utils.threads import available_cores
 
     cores = available_cores()
     with jax.enable_x64(True), threadpool_limits(limits=1, user_api="blas"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import lru_cache
 from typing import Any
@@ -27,3 +28,10 @@ def _controller(n_modules: int) -> ThreadpoolController:
     To look for them takes 3 ms, as long as a small prediction; to set them takes 0.02 ms.
     """
     return ThreadpoolController()
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -317,8 +317,8 @@ def _scores(
 def _quick(estimator: Any) -> Any:
     """Return the estimator, without the sampling that would make a grid take hours."""
     known = estimator.get_params(deep=False)
-    if "inference" in known and known["inference"] != "map":
-        estimator.set_params(inference="laplace")
+    if known.get("inference", "map") != "map":
+        estimator.set_params(inference=estimator.quick_inference)
     return estimator
 
 

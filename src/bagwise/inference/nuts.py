@@ -7,7 +7,6 @@ shown and an interrupt is noticed. JAX's precision is set to float64 in those th
 
 from __future__ import annotations
 
-import os
 import threading
 import warnings
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from numpyro.infer.hmc import hmc
 from numpyro.infer.util import ParamInfo
 
 from bagwise._utils.progress import Progress
-from bagwise._utils.threads import one_thread
+from bagwise._utils.threads import available_cores, one_thread
 from bagwise.exceptions import BagwiseWarning
 from bagwise.inference.density import Data, Model, potential
 from bagwise.inference.diagnostics import MAX_TREE_DEPTH
@@ -162,10 +161,3 @@ def _gather(chains: list[_Chain], settings: NUTS, interrupted: bool) -> Sampled:
     z, diverging, n_steps, energy = (np.stack(part) for part in zip(*parts, strict=True))
     step_size = np.array([chain.step_size() for chain in chains])
     return z, Trajectories(diverging, n_steps, energy, step_size)
-
-
-def available_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -23,6 +23,7 @@ from bagwise.features.maps import FourierFeatures, LandmarkFeatures
 from bagwise.features.scaling import Scaling
 from bagwise.heads.classes import ClassHeads
 from bagwise.heads.gp import GPHead
+from bagwise.heads.gp_draws import Drawn, GPDraws
 from bagwise.heads.linear import LinearHead
 from bagwise.heads.posterior import PosteriorHead
 from bagwise.heads.shrinkage import ShrinkageHead
@@ -31,6 +32,7 @@ from bagwise.inference.draws import Draws, Trajectories
 from bagwise.inference.effects import FixedEffects
 from bagwise.inference.evidence import WeightPosterior
 from bagwise.inference.gp_evidence import Sizing
+from bagwise.inference.gp_nuts import ScaleDraws
 from bagwise.inference.posterior_mode import Mode
 from bagwise.inference.priors import Priors, ScalePriors
 from bagwise.inference.second_level import Inputs, Scales
@@ -46,7 +48,7 @@ CLASSES: dict[str, type] = {
         *(Scaling, LandmarkFeatures, FourierFeatures, Bags),
         *(FixedEffects, WeightPosterior, EmbeddingModel, Mode, Draws, Trajectories, ScalePriors),
         *(LinearHead, ShrinkageHead, PosteriorHead, SecondLevel, LandmarkRidgeHead),
-        *(GPHead, Inputs, Scales, Sizing, Spread, ClassHeads),
+        *(GPHead, Inputs, Scales, Sizing, Spread, ClassHeads, GPDraws, Drawn, ScaleDraws),
         *(Gaussian, Probit, Logistic),
         *(Priors, NUTS, Diagnostics),
         *(KernelEmbedding, FourierEmbedding),
@@ -74,6 +76,7 @@ OTHER_DIMENSIONS = {
     FixedEffects: {"c": "covariates"},
     Draws: CHAINS,
     Trajectories: CHAINS,
+    ScaleDraws: CHAINS,
     LandmarkRidgeHead: {"q": "coordinates"},
 }
 
@@ -131,6 +134,12 @@ def check(made: Any, path: str, reader: Reader) -> None:
     elif isinstance(made, PosteriorHead):
         if tuple(made.draws.scales) != made.priors.names or "weight_var" not in made.priors.names:
             raise unfit(path, "of other scales than its priors", "the same, weight_var included")
+    elif isinstance(made, GPDraws):
+        if not made.drawn:
+            raise unfit(f"{path}.drawn", "empty", "at least one draw")
+    elif isinstance(made, ScaleDraws):
+        if not made.scales or not made.scales.keys() <= set(Scales.names()):
+            raise unfit(f"{path}.scales", f"of {', '.join(made.scales)}", "some of those there are")
     elif isinstance(made, Diagnostics):
         if not made.rhat or not made.rhat.keys() == made.ess_bulk.keys() == made.ess_tail.keys():
             raise unfit(path, "of other parameters in each table", "the same, and at least one")
