@@ -175,7 +175,7 @@ class Chain:
         state = _State(x, half - 0.5 * step * slope, value, slope)
         gain = energy - state.energy
         gain = gain if np.isfinite(gain) else -np.inf
-        off, rate = gain < -RAN_OFF, float(np.exp(min(gain, 0.0)))
+        off, rate = bool(gain < -RAN_OFF), float(np.exp(min(gain, 0.0)))
         return _Tree(state, state, state, gain, state.p, rate, 1, off, off)
 
     def _joined(self, one: _Tree, other: _Tree, sign: float, log_odds: float) -> _Tree:

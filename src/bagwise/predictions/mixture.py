@@ -55,7 +55,7 @@ class MixturePrediction(Prediction):
 
     Its variance has the parts (law of total variance)
 
-    bag_i = mean_s bag_si,  weights_i = var_s means_si + mean_s weights_si,  noise_i = mean_s noise_s
+    bag_i = mean_s bag_si, weights_i = var_s means_si + mean_s weights_si, noise_i = mean_s noise_s
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ class MixturePrediction(Prediction):
             yield rows, np.ascontiguousarray(self._means[:, rows].T), np.ascontiguousarray(std.T)
 
 
-def _of(table: ByDraw, rows: Any) -> ByDraw:
+def _of(table: Float[np.ndarray, "s ..."], rows: Any) -> Float[np.ndarray, "s ..."]:
     """Variances of some bags, if each bag has its own."""
     return table if table.ndim == 1 else table[:, rows]
 
