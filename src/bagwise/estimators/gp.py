@@ -389,11 +389,11 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         bag says; ``"binomial(20)"``: of 20 trials each. In the same way ``"poisson(hours)"`` has
         an exposure to which counts are proportional. What is named so is no covariate otherwise.
     inference : "evidence", "nuts" or NUTS
-        Scales of the largest evidence; or drawn from their posterior by NUTS, with 2 chains of 500
-        draws (settings: ``bagwise.inference.NUTS(draws=1000)``), which takes minutes. Predictions
-        are then mixtures over 32 of the draws, which counts when there are few bags; of other
-        labels than real ones without heavy tails, latent values have the mean and the variance of
-        the mixture. Kernel, prior, spread and tails stay those of the largest evidence.
+        Scales of the largest evidence; or drawn from their posterior by NUTS, with 2 chains of 600
+        draws (settings: ``bagwise.inference.NUTS(draws=1000)``): about a minute with 100 bags, ten
+        or more with 500. Predictions are then mixtures over 32 of the draws. Of labels that are not
+        real numbers, or have a range or heavy tails, latent values have the mean and the variance
+        of that mixture. Kernel, prior, spread and tails stay those of the largest evidence.
     random_state : int, numpy Generator or RandomState
         Seed of the draws.
 
