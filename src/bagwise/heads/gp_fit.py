@@ -33,8 +33,8 @@ SEARCH_BAGS = 700
 STEPS = 40
 LAST_STEPS = 8
 
-# Draws of the scales by default: where noise is large it is known well, and takes smaller steps than
-# at the mode. And how many of them have a process, of memory that grows with the square of the bags.
+# Draws of the scales by default: where noise is large it is known well, and asks for smaller steps
+# than the mode. And how many of them have a process, of memory that grows with the bags' square.
 SCALE_DRAWS = NUTS(chains=2, draws=600, warmup=150, target_accept=0.95)
 PROCESSES = 32
 
