@@ -199,10 +199,9 @@ def run(quick: bool) -> Section:
 def _compare(section: Section, fit: Fit, split: Any, plan: Plan) -> None:
     """Add the lines of the samplers, with the ratio of our speed to theirs."""
     import jax
+    import joblib
 
-    from bagwise.inference.nuts import available_cores
-
-    cores = available_cores()
+    cores = joblib.cpu_count()
     with jax.enable_x64(True), threadpool_limits(limits=1, user_api="blas"):
         ours = Speed.of_fit(fit, plan)
         plain = Plain(fit, split, plan, cores)

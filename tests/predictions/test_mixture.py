@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import integrate, stats
 
 from bagwise.exceptions import BagwiseError
 from bagwise.predictions import mixture
 from bagwise.predictions.gaussian import Prediction, VarianceParts
+from bagwise.predictions.latent import Latent
 from bagwise.predictions.mixture import MixturePrediction
 from mixtures import random_mixture, simple
 from sized import Sized
@@ -241,3 +243,29 @@ def test_no_density_without_variance():
     with pytest.raises(BagwiseError, match=message):
         p.log_prob([0.0, 0.0])
     assert np.isfinite(p[0].log_prob([0.0])).all()
+
+
+def test_variances_of_each_draw_and_bag_are_one_variance_whatever_their_cause():
+    rng = np.random.default_rng(5)
+    means, y = rng.normal(size=(4, 3)), rng.normal(size=3)
+    bag, weights, noise = rng.uniform(0.1, 1.0, (3, 4, 3))
+    split = MixturePrediction(means, noise, bag=bag, weights=weights)
+    whole = MixturePrediction(means, np.zeros(4), bag=bag + weights + noise)
+    assert_allclose(split.parts.bag, bag.mean(axis=0))
+    assert_allclose(split.parts.weights, weights.mean(axis=0) + means.var(axis=0))
+    assert_allclose(split.parts.noise, noise.mean(axis=0))
+    for ask in (lambda p: p.cdf(y), lambda p: p.log_prob(y), lambda p: p.crps(y)):
+        assert_allclose(ask(split), ask(whole))
+    assert_allclose(split.interval(0.8), whole.interval(0.8))
+    assert_allclose(split[[2, 0]].log_prob(y[[2, 0]]), whole.log_prob(y)[[2, 0]])
+    assert_allclose(split.sample(5, 0), whole.sample(5, 0))
+
+
+def test_a_gaussian_of_several_draws_has_their_mean_and_variance():
+    rng = np.random.default_rng(6)
+    bag, weights, noise = rng.uniform(0.1, 1.0, (3, 4, 3))
+    latent = Latent(rng.normal(size=(4, 3)), bag, np.arange(3), weights, noise)
+    gaussian, mixture = Prediction.from_latent(latent), MixturePrediction.from_latent(latent)
+    assert_allclose(gaussian.mean, mixture.mean)
+    for name, part in mixture.parts.to_dict().items():
+        assert_allclose(gaussian.parts.to_dict()[name], part)

@@ -38,6 +38,7 @@ class PosteriorModel(BagEstimator):
     """
 
     takes_function_landmarks: ClassVar[bool] = False  # the density of the draws has z = u
+    quick_inference: ClassVar[str] = "laplace"
 
     inference: NUTS | str
     priors: Priors | None

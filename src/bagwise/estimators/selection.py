@@ -146,7 +146,8 @@ def tune(
     Parameters
     ----------
     estimator : a regressor or classifier of bagwise. One that samples its posterior is scored by
-        Laplace's approximation, and the best is then fitted as it says
+        Laplace's approximation, or a Gaussian process by its largest evidence, and the best is then
+        fitted as it says
     X, y : bags and labels to fit
     validation : (bags, labels) or (bags, labels, weights) to choose by; without it,
         cross-validation, and then a fit to all
@@ -317,8 +318,8 @@ def _scores(
 def _quick(estimator: Any) -> Any:
     """Return the estimator, without the sampling that would make a grid take hours."""
     known = estimator.get_params(deep=False)
-    if "inference" in known and known["inference"] != "map":
-        estimator.set_params(inference="laplace")
+    if known.get("inference", "map") != "map":
+        estimator.set_params(inference=estimator.quick_inference)
     return estimator
 
 

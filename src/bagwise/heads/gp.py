@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float64
-from scipy.special import ndtri
 
 from bagwise.embedding.posterior import EmbeddingModel, EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
@@ -17,9 +16,6 @@ from bagwise.inference.residuals import Spread, Tails
 from bagwise.inference.second_level import Coordinates, Inputs, Scales, SecondLevelKernel
 from bagwise.likelihoods.base import ClassLikelihood
 from bagwise.predictions.latent import Latent
-
-# Equally probable values that stand for the spread of a latent value left open by the regression.
-QUANTILES = 64
 
 # Nodes on the way from the average bag to a bag, over which the gradient is averaged.
 NODES = 32
@@ -152,8 +148,12 @@ class GPHead:
 
     def embed(self, stats: BagStats) -> EmbeddingPosterior:
         """Return the posterior at η and τ."""
-        posterior = self.model.posterior(stats, self.scales.prior_scale)
-        return replace(posterior, sampling=self.scales.sampling)
+        return self.seen(self.model.posterior(stats))
+
+    def seen(self, posterior: EmbeddingPosterior) -> EmbeddingPosterior:
+        """Return the posterior at η and τ, given it at others."""
+        scale = np.array([self.scales.prior_scale])
+        return replace(posterior, scale=scale, sampling=self.scales.sampling)
 
     def latent(self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]) -> Latent:
         """Predict from the posterior of each bag's embedding."""
@@ -165,10 +165,8 @@ class GPHead:
         left = Coordinates(self.model.spectrum, self.scales).var_of(posterior)[posterior.var_of]
         bag = np.sum(kernel.slope(inputs, self.basis, self.alpha) ** 2 * left, axis=1)
         own = np.arange(len(mean))
-        if self.of_classes:
-            values = mean + np.multiply.outer(_normal_values(), np.sqrt(weights))
-            none = np.zeros(len(values))
-            return Latent(values, np.tile(bag, (len(values), 1)), own, np.zeros(len(mean)), none)
+        if self.of_classes:  # the link has a noise of its own
+            return Latent(mean[None], bag[None], own, weights, np.zeros(1))
         sizes = posterior.sizes[posterior.size_of]
         noise = self.scales.noise + self.scales.size_noise * self.sizing.smallness(sizes)
         factor = self.spread(mean, inputs.log_size)
@@ -240,9 +238,3 @@ def _share(
 ) -> Float64[np.ndarray, " c"]:
     """Return the share of inputs that is within reach."""
     return np.divide(within, asked, out=np.ones_like(asked), where=asked != 0)
-
-
-def _normal_values() -> Float64[np.ndarray, " q"]:
-    """Return equally probable values of a standard normal, of variance 1."""
-    values = ndtri((np.arange(QUANTILES) + 0.5) / QUANTILES)
-    return values / values.std()

@@ -9,7 +9,11 @@ import numpy as np
 
 from bagwise.heads.base import ClassHeads, heads_of
 from bagwise.heads.gp import GPHead
+from bagwise.heads.gp_draws import Drawn, GPDraws
 from bagwise.inference.gp_evidence import GPProblem
+from bagwise.inference.gp_nuts import sample_scales
+from bagwise.inference.second_level import Scales
+from bagwise.inference.settings import NUTS
 
 # Problems of the same bags: of one process, or of each class against the rest.
 Problems = tuple[GPProblem, ...]
@@ -28,6 +32,11 @@ BASIS_BAGS = 1000
 SEARCH_BAGS = 700
 STEPS = 40
 LAST_STEPS = 8
+
+# Draws of the scales by default: where noise is large it is known well, and asks for smaller steps
+# than the mode. And how many of them have a process, of memory that grows with the bags' square.
+SCALE_DRAWS = NUTS(chains=2, draws=600, warmup=150, target_accept=0.95)
+PROCESSES = 32
 
 
 def try_out(problems: Problems) -> Any:
@@ -53,6 +62,33 @@ def refined(head: Any, problems: Problems, *, spread: bool = True, tails: str = 
     return _joined(tuple(each.finished(problem, **options) for each, problem in pairs))
 
 
+def sampled(head: Any, problems: Problems, settings: NUTS, rng: np.random.Generator) -> Any:
+    """Draw the scales, around those of the largest evidence, and return a process at some of them.
+
+    What else was fitted stays: slopes, spread and tails are those of the largest evidence. With as
+    many bags as a search has; of more, these are the basis of all.
+    """
+    heads, parts = heads_of(head), _at_most(problems, SEARCH_BAGS)
+    parts = tuple(map(GPHead.known_to, heads, problems, parts))
+    if not parts[0].free:
+        return head
+    coarse = tuple(replace(part, most_groups=TRIAL_GROUPS) for part in parts)
+    draws = sample_scales(coarse, settings, rng)
+
+    def at(scales: Scales, mode: GPHead, problem: GPProblem, part: GPProblem) -> GPHead:
+        found = GPHead.at(part, scales, mode.loss)
+        if len(part.labels) < len(problem.labels):
+            found = found.finished(problem, induce=True, spread=False, tails="no")
+        return replace(found, spread=mode.spread, dof=mode.dof)
+
+    def drawn(*of: Any) -> GPDraws:
+        mode = at(of[0].scales, *of)
+        some = (replace(mode.scales, **each) for each in draws.some(PROCESSES))
+        return GPDraws(mode, tuple(Drawn.of(at(scales, *of)) for scales in some), draws)
+
+    return _joined(tuple(map(drawn, heads, problems, parts)))
+
+
 def _again(head: Any, problems: Problems, parts: Problems, steps: int) -> Any:
     """Fit to a part of the bags, starting at what is known and with its slopes."""
     three = zip(heads_of(head), problems, parts, strict=True)
@@ -65,7 +101,7 @@ def _at_best(problems: Problems, steps: int) -> Any:
     return _joined(tuple(GPHead.at(each, scales, loss / len(problems)) for each in problems))
 
 
-def _joined(heads: tuple[GPHead, ...]) -> Any:
+def _joined(heads: tuple[GPHead | GPDraws, ...]) -> Any:
     return heads[0] if len(heads) == 1 else ClassHeads(heads)
 
 

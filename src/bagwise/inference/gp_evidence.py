@@ -439,13 +439,19 @@ class GPProblem:
     def _prior_sd(self) -> Float64[np.ndarray, " h"]:
         return np.array([PRIORS[name][1] for name in self.free])
 
+    @property
+    def bounds(self) -> tuple[Float64[np.ndarray, " h"], Float64[np.ndarray, " h"]]:
+        """Least and largest scales, as in their vector."""
+        reach = BOUND * self._prior_sd
+        return self._prior_center - reach, self._prior_center + reach
+
     def maximise(
         self, max_steps: int = MAX_STEPS, others: Sequence[GPProblem] = ()
     ) -> tuple[Scales, float]:
         """Return the scales of the largest evidence, and −log evidence per bag."""
         if not self.free:
             return self.start, self.fit(self.start)[1].loss / len(self.labels)
-        low, high = (self._prior_center + sign * BOUND * self._prior_sd for sign in (-1.0, 1.0))
+        low, high = self.bounds
         found = minimize(
             self.loss,
             np.clip(self.start.vector(self.free), low, high),

@@ -7,7 +7,6 @@ shown and an interrupt is noticed. JAX's precision is set to float64 in those th
 
 from __future__ import annotations
 
-import os
 import threading
 import warnings
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import jax
+import joblib
 import numpy as np
 from jaxtyping import Float64
 from numpyro.infer.hmc import hmc
@@ -120,7 +120,7 @@ def _run_in_threads(
     chains: list[_Chain], stop: threading.Event, progress: Progress, settings: NUTS
 ) -> bool:
     """Advance all chains to their end, or to an interrupt: then return True."""
-    n_workers = min(settings.n_jobs or available_cores(), len(chains))
+    n_workers = min(settings.n_jobs or joblib.cpu_count(), len(chains))
 
     def work(mine: list[_Chain]) -> None:
         with jax.enable_x64(True):
@@ -161,10 +161,3 @@ def _gather(chains: list[_Chain], settings: NUTS, interrupted: bool) -> Sampled:
     z, diverging, n_steps, energy = (np.stack(part) for part in zip(*parts, strict=True))
     step_size = np.array([chain.step_size() for chain in chains])
     return z, Trajectories(diverging, n_steps, energy, step_size)
-
-
-def available_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bagwise.likelihoods.gaussian import Gaussian
+from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.latent import Query
 from bagwise.predictions.linked import PositivePrediction
 
@@ -18,4 +19,6 @@ class Positive(Gaussian):
         self, query: Query, *, sizes: Any, ids: Any, classes: Any = None
     ) -> PositivePrediction:
         """Return a log-normal distribution for each bag."""
-        return PositivePrediction(super().predict(query, sizes=sizes, ids=ids))
+        return PositivePrediction(
+            Prediction.from_latent(query.latent(), sizes=sizes, ids=ids, query=query)
+        )

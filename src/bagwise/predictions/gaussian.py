@@ -92,17 +92,18 @@ class Prediction(Tabular):
 
     @classmethod
     def from_latent(cls, latent: Latent, **known: Any) -> Prediction:
-        """Return the prediction of labels that are a latent value of one draw, and noise.
+        """Return the prediction of labels that are a latent value, and noise.
 
+        Of several draws it is the Gaussian with the mean and the variance of their mixture.
         ``known`` of the bags are their sizes, ids and query.
         """
         parts = VarianceParts.broadcast(
             latent.mean.shape[1],
-            bag=latent.bag_var[0, latent.bag_of],
-            weights=latent.weights_var,
-            noise=latent.noise_var[0],
+            bag=latent.bag_var.mean(axis=0)[latent.bag_of],
+            weights=np.atleast_2d(latent.weights_var).mean(axis=0) + latent.mean.var(axis=0),
+            noise=latent.noise_var.mean(axis=0),
         )
-        return Prediction(latent.mean[0], parts, **known)
+        return Prediction(latent.mean.mean(axis=0), parts, **known)
 
     @property
     def mean(self) -> Float[np.ndarray, " n"]:

@@ -13,7 +13,7 @@ from jaxtyping import Float64, Int
 class Latent:
     """Gaussian latent values f_i of n bags, under each of s draws of the regression.
 
-    f_i | draw ~ N(mean_si, bag_var_s[bag_of_i] + weights_var_i),   y_i = f_i + noise of noise_var_s
+    f_i | draw ~ N(mean_si, bag_var_s[bag_of_i] + weights_var_si),  y_i = f_i + noise of noise_var_s
 
     What differs between draws is what the bags leave open of the regression; what a head knows of
     it in closed form is in ``weights_var``. Of heads linear in the embedding the variance by the
@@ -24,14 +24,14 @@ class Latent:
     ----------
     mean : (s, n)
     bag_var : (s, l), at each distinct size, or of each bag;  bag_of : (n,), which of them each has
-    weights_var : (n,)
+    weights_var : (n,), or (s, n) if it differs between draws
     noise_var : (s,), or (s, n) if it differs between bags
     """
 
     mean: Float64[np.ndarray, "s n"]
     bag_var: Float64[np.ndarray, "s l"]
     bag_of: Int[np.ndarray, " n"]
-    weights_var: Float64[np.ndarray, " n"]
+    weights_var: Float64[np.ndarray, " n"] | Float64[np.ndarray, "s n"]
     noise_var: Float64[np.ndarray, " s"] | Float64[np.ndarray, "s n"]
 
     @classmethod

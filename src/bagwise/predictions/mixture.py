@@ -38,22 +38,27 @@ NODE_STEP = 0.75  # in units of the least std of a component
 NODE_REACH = 6.0  # in units of the std of each component
 
 
+# Variances of each draw, of all bags or of each.
+ByDraw = Float[np.ndarray, " s"] | Float[np.ndarray, "s n"]
+
+
 class MixturePrediction(Prediction):
     """Predictive distribution of each label: the average of a Gaussian per posterior draw.
 
-    p(y_i) = mean_s N(y_i; means_si, bag_si + noise_s),  bag_si = bag_s[bag_of_i]
+    p(y_i) = mean_s N(y_i; means_si, bag_si + weights_si + noise_s),  bag_si = bag_s[bag_of_i]
 
     Its variance has the parts (law of total variance)
 
-    bag_i = mean_s bag_si,  weights_i = var_s means_si,  noise_i = mean_s noise_s
+    bag_i = mean_s bag_si, weights_i = var_s means_si + mean_s weights_si, noise_i = mean_s noise_s
 
     Parameters
     ----------
     means : (s, n) array, a row for each draw
-    noise : (s,) array >= 0, variance of the noise in each draw
+    noise : (s,) array >= 0, variance of the noise in each draw; (s, n) if it differs between bags
     sizes : (n,) array of bag sizes, optional
     bag : (s, l) array >= 0, variance by the bag in each draw at each distinct size, optional
     bag_of : (n,) array, which of these sizes each bag has; by default bag i has the i-th
+    weights : (s, n) array >= 0, variance by the regression that is left in each draw, optional
     ids : (n,) array of bag ids, optional
     query : Query, optional: how to predict again; without it the model ignores bag size
 
@@ -78,29 +83,39 @@ class MixturePrediction(Prediction):
         sizes: ArrayLike | None = None,
         bag: ArrayLike | None = None,
         bag_of: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
         ids: ArrayLike | None = None,
         query: Query | None = None,
     ) -> None:
         self._means = np.array(means, dtype=np.float64)
-        self._noise = np.array(noise, dtype=np.float64)
         self._check_draws()
         n = self._means.shape[1]
+        self._noise = self._checked_by_draw(noise, "noise")
+        none = np.zeros(len(self._means))
+        self._weights = self._checked_by_draw(none if weights is None else weights, "weights")
         self._bag, self._bag_of = self._checked_bag(bag, bag_of)
-        for values in (self._means, self._noise, self._bag):
+        for values in (self._means, self._noise, self._weights, self._bag):
             values.flags.writeable = False
         parts = VarianceParts.broadcast(
             n,
             bag=self._bag.mean(axis=0)[self._bag_of],
-            weights=self._means.var(axis=0),
-            noise=self._noise.mean(),
+            weights=self._means.var(axis=0) + self._weights.mean(axis=0),
+            noise=self._noise.mean(axis=0),
         )
         super().__init__(self._means.mean(axis=0), parts, sizes=sizes, ids=ids, query=query)
 
     @classmethod
     def from_latent(cls, latent: Latent, **known: Any) -> MixturePrediction:
         """Return the prediction of labels that are a latent value of each draw, and noise."""
-        assert not latent.weights_var.any()  # it is in the draws
-        return cls(latent.mean, latent.noise_var, bag=latent.bag_var, bag_of=latent.bag_of, **known)
+        given = latent.weights_var.any()  # else it is in the draws alone
+        return cls(
+            latent.mean,
+            latent.noise_var,
+            bag=latent.bag_var,
+            bag_of=latent.bag_of,
+            weights=np.broadcast_to(latent.weights_var, latent.mean.shape) if given else None,
+            **known,
+        )
 
     def _check_draws(self) -> None:
         shape = self._means.shape
@@ -111,13 +126,19 @@ class MixturePrediction(Prediction):
                 "a 2-D array (draws, bags) of finite numbers, with a draw or more",
                 "Check the fitted model and its inputs.",
             )
-        if self._noise.shape != shape[:1]:
+
+    def _checked_by_draw(self, values: ArrayLike, name: str) -> ByDraw:
+        """Return variances of each draw, of all bags or of each."""
+        table = np.array(values, dtype=np.float64)
+        draws, n = self._means.shape
+        if table.shape not in ((draws,), (draws, n)):
             raise BagwiseError.because(
-                f"noise has shape {self._noise.shape}",
-                f"({shape[0]},), one entry per draw",
+                f"{name} has shape {table.shape}",
+                f"({draws},), one entry per draw, or ({draws}, {n}) with one for each bag too",
                 "Give every row of means an entry.",
             )
-        require_variances(self._noise, "noise")
+        require_variances(table, name)
+        return table
 
     def _checked_bag(
         self, bag: ArrayLike | None, bag_of: ArrayLike | None
@@ -165,7 +186,15 @@ class MixturePrediction(Prediction):
     @property
     def components(self) -> tuple[Float[np.ndarray, "s n"], Float[np.ndarray, "s n"]]:
         """Means and variances of the Gaussians."""
-        return self._means, self.bag_variances + self._noise[:, None]
+        return self._means, self._variances(slice(None))
+
+    def _variances(self, rows: Any, draws: Any = slice(None)) -> Float[np.ndarray, "s b"]:
+        """Variances of the Gaussians of some bags, in some draws."""
+        total = self._bag[draws][:, self._bag_of[rows]]
+        for table in (self._weights, self._noise):
+            part = _of(table[draws], rows)
+            total = total + (part[:, None] if part.ndim == 1 else part)
+        return total
 
     def _cdf(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """Return mean_s Phi((y - mean_s) / std_s)."""
@@ -177,8 +206,7 @@ class MixturePrediction(Prediction):
     def _log_prob(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """Return log mean_s N(y; mean_s, var_s)."""
         if not self._noise.all():
-            least = self._bag[self._noise == 0].min(axis=0)[self._bag_of]
-            self._require_density(least, " in a draw")
+            self._require_density(self.components[1].min(axis=0), " in a draw")
         values = np.empty(len(self))
         for rows, means, std in self._blocks():
             away = np.clip(_standardise(y[rows], means, std), -FARTHEST, FARTHEST)
@@ -221,16 +249,17 @@ class MixturePrediction(Prediction):
         A posterior draw is one world that is possible, and all bags live in the same one.
         """
         draw = rng.choice(self.n_draws, size)
-        std = np.sqrt(self._bag[draw][:, self._bag_of] + self._noise[draw, None])
+        std = np.sqrt(self._variances(slice(None), draw))
         return self._means[draw] + std * rng.standard_normal((size, len(self)))
 
     def _with(self, rows: Any, *, sizes: Any, query: Query | None) -> MixturePrediction:
         return MixturePrediction(
             self._means[:, rows],
-            self._noise,
+            _of(self._noise, rows),
             sizes=sizes,
             bag=self._bag,
             bag_of=self._bag_of[rows],
+            weights=_of(self._weights, rows),
             ids=None if self._ids is None else self._ids[rows],
             query=query,
         )
@@ -240,8 +269,13 @@ class MixturePrediction(Prediction):
         step = max(1, BLOCK_ELEMENTS // self.n_draws)
         for start in range(0, len(self), step):
             rows = slice(start, start + step)
-            std = np.sqrt(self._bag[:, self._bag_of[rows]] + self._noise[:, None])
+            std = np.sqrt(self._variances(rows))
             yield rows, np.ascontiguousarray(self._means[:, rows].T), np.ascontiguousarray(std.T)
+
+
+def _of(table: Float[np.ndarray, "s ..."], rows: Any) -> Float[np.ndarray, "s ..."]:
+    """Variances of some bags, if each bag has its own."""
+    return table if table.ndim == 1 else table[:, rows]
 
 
 def _standardise(

@@ -131,7 +131,7 @@ def estimator_of(method: Method, sampler: Mapping[str, Any]) -> Any:
     """Return the estimator, with one thread for its chains: cells run side by side."""
     estimator = getattr(bagwise, method.model)()
     estimator.set_params(**qualified(estimator, method.params))
-    if "inference" in estimator.get_params():
+    if estimator.get_params().get("inference") == "nuts":
         estimator.set_params(inference=NUTS(**sampler, n_jobs=1, progress=False))
     return estimator
 

@@ -47,12 +47,14 @@ from bagwise.features.kernels import RBF, Additive, Energy, Linear, Matern
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
 from bagwise.heads.base import ClassHeads, FixedEffects
 from bagwise.heads.gp import GPHead
+from bagwise.heads.gp_draws import Drawn, GPDraws
 from bagwise.heads.linear import LinearHead
 from bagwise.heads.posterior import PosteriorHead
 from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.inference.diagnostics import Diagnostics
 from bagwise.inference.draws import Draws, Trajectories
 from bagwise.inference.gp_evidence import Sizing
+from bagwise.inference.gp_nuts import ScaleDraws
 from bagwise.inference.priors import Priors, ScalePriors
 from bagwise.inference.residuals import Spread
 from bagwise.inference.ridge import WeightPosterior
@@ -69,7 +71,7 @@ CLASSES: dict[str, type] = {
         *(Scaling, LandmarkFeatures, FourierFeatures, Bags),
         *(FixedEffects, WeightPosterior, EmbeddingModel, Mode, Draws, Trajectories, ScalePriors),
         *(LinearHead, ShrinkageHead, PosteriorHead, SecondLevel, LandmarkRidgeHead),
-        *(GPHead, Inputs, Scales, Sizing, Spread, ClassHeads),
+        *(GPHead, Inputs, Scales, Sizing, Spread, ClassHeads, GPDraws, Drawn, ScaleDraws),
         *(Gaussian, Probit, Logistic),
         *(Priors, NUTS, Diagnostics),
         *(KernelEmbedding, FourierEmbedding),
@@ -97,6 +99,7 @@ OTHER_DIMENSIONS = {
     FixedEffects: {"c": "covariates"},
     Draws: CHAINS,
     Trajectories: CHAINS,
+    ScaleDraws: CHAINS,
     LandmarkRidgeHead: {"q": "coordinates"},
 }
 
@@ -160,6 +163,12 @@ def check(made: Any, path: str, reader: Reader) -> None:
     elif isinstance(made, PosteriorHead):
         if tuple(made.draws.scales) != made.priors.names or "weight_var" not in made.priors.names:
             raise unfit(path, "of other scales than its priors", "the same, weight_var included")
+    elif isinstance(made, GPDraws):
+        if not made.drawn:
+            raise unfit(f"{path}.drawn", "empty", "at least one draw")
+    elif isinstance(made, ScaleDraws):
+        if not made.scales or not made.scales.keys() <= set(Scales.names()):
+            raise unfit(f"{path}.scales", f"of {', '.join(made.scales)}", "some of those there are")
     elif isinstance(made, Diagnostics):
         if not made.rhat or not made.rhat.keys() == made.ess_bulk.keys() == made.ess_tail.keys():
             raise unfit(path, "of other parameters in each table", "the same, and at least one")

@@ -38,6 +38,7 @@ from bagwise.features.kernels import Kernel
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
 from bagwise.heads.base import ClassHeads, FixedEffects, heads_of
 from bagwise.heads.gp import GPHead
+from bagwise.heads.gp_draws import GPDraws
 from bagwise.heads.linear import LinearHead
 from bagwise.heads.posterior import PosteriorHead
 from bagwise.heads.shrinkage import ShrinkageHead
@@ -57,8 +58,8 @@ HEADS: dict[type[BagEstimator], type] = {
     DistributionGPRegressor: GPHead,
     DistributionGPClassifier: GPHead,
 }
-# Heads that take the place of these: of exact sums, and of many classes.
-OTHER_HEADS = {cls.__name__: cls for cls in (SecondLevel, ClassHeads)}
+# Heads that take the place of these: of exact sums, of many classes, and of sampled scales.
+OTHER_HEADS = {cls.__name__: cls for cls in (SecondLevel, ClassHeads, GPDraws)}
 ESTIMATORS = {cls.__name__: cls for cls in HEADS}
 
 
@@ -157,7 +158,8 @@ def _learnt(cls: type[BagEstimator], head: type | None) -> dict[str, Any]:
     else:
         many = head is ClassHeads and issubclass(cls, BagClassifier)
         kinds |= {"features": LandmarkFeatures | FourierFeatures}
-        kinds |= {"head": ClassHeads if many else HEADS[cls]}
+        sampled = head is GPDraws and issubclass(cls, DistributionGP)
+        kinds |= {"head": ClassHeads if many else GPDraws if sampled else HEADS[cls]}
     if issubclass(cls, BagClassifier):
         kinds["classes"] = Labels("classes")
     if issubclass(cls, PosteriorModel):
@@ -179,7 +181,7 @@ def _check_agreement(cls: type[BagEstimator], values: dict[str, Any], names: Col
         raise unfit("classes", f"{len(values['classes'])} in number", expected)
     if isinstance(values["head"], ClassHeads) and len(heads) < 3:
         raise unfit("head", f"of {len(heads)} classes", "three or more")
-    if len({tuple(head.draws.scales) for head in heads if hasattr(head, "draws")}) > 1:
+    if len({tuple(head.draws.scales) if hasattr(head, "draws") else () for head in heads}) > 1:
         raise unfit("head", "of classes with other scales each", "the same")
     if "likelihood" in values:
         kind = LabelKind.of(values["likelihood"])
@@ -195,7 +197,8 @@ def _check_agreement(cls: type[BagEstimator], values: dict[str, Any], names: Col
 
 def _check_head(cls: type[BagEstimator], head: Any, values: dict[str, Any]) -> None:
     """Check one head; those of many classes have any class of the list until here."""
-    if "bags" not in values and type(head) is not HEADS[cls]:
+    sampled = isinstance(head, GPDraws) and issubclass(cls, DistributionGP)
+    if "bags" not in values and type(head) is not HEADS[cls] and not sampled:
         raise unfit("head", f"of class {type(head).__name__}", HEADS[cls].__name__)
     start = head.start if isinstance(head, PosteriorHead) else head
     if isinstance(start, ShrinkageHead) and type(start.likelihood) is not type(cls.likelihood):
