@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self, Unpack, overload
 
 import numpy as np
-from jaxtyping import Float, Float64, Shaped
+from jaxtyping import Float, Float64, Int64, Shaped
 
 from bagwise.bags.grouping import (
     CountedIds,
@@ -431,6 +431,20 @@ class BagStream(StreamedBags, Bags):
     ``predict`` of models with landmarks take it, and give what they give for the same bags in
     memory. Memory grows with the number of bags, not of points.
     """
+
+    def some(self, bags: Int64[np.ndarray, " k"], most_points: int) -> Bags:
+        """Return some bags, in memory, and of each at most so many points: a pass over the file."""
+        rows, offsets = self._some_rows(bags, most_points)
+        points, shares = self.rows_at(rows)
+        return Bags(
+            points,
+            offsets,
+            self.ids[bags],
+            weights=shares if self.weighted else None,
+            covariates=None if self.covariates is None else self.covariates[bags],
+            feature_names=self.feature_names,
+            covariate_names=self.covariate_names,
+        )
 
 
 def n_axes(values: Any) -> int:

@@ -244,6 +244,31 @@ class StackedBags:
             "PointwiseTransformer(StandardScaler()); all points are bags.points.",
         )
 
+    def some(self, bags: Int64[np.ndarray, " k"], most_points: int) -> Any:
+        """Return some bags, in memory, and of each at most so many points, evenly spaced.
+
+        Bags whose points have weights keep all of them.
+
+        Examples
+        --------
+        >>> from bagwise.bags.bags import Bags
+        >>> bags = Bags.from_list([[[1.0]], [[2.0], [3.0], [4.0], [5.0]]])
+        >>> bags.some(np.array([1]), 2).points.ravel()
+        array([2., 4.])
+        """
+        return self._take(bags, *self._some_rows(bags, most_points))
+
+    def _some_rows(
+        self, bags: Int64[np.ndarray, " k"], most: int
+    ) -> tuple[Int64[np.ndarray, " m"], Int64[np.ndarray, " n_offsets"]]:
+        """Return the rows of points of some bags, at most so many of each, and their offsets."""
+        sizes = self.sizes[bags]
+        kept = sizes if self.weighted else np.minimum(sizes, most)
+        offsets = np.concatenate([[0], np.cumsum(kept)])
+        rank = np.arange(offsets[-1]) - np.repeat(offsets[:-1], kept)
+        spaced = rank * np.repeat(sizes, kept) // np.repeat(kept, kept)
+        return np.repeat(self.offsets[bags], kept) + spaced, offsets
+
     def _take(self, bags: Any, rows: Any, offsets: Int64[np.ndarray, " n_offsets"]) -> Self:
         """Bags at some positions, which have these rows: views if both are slices, else copies."""
         return self._like(

@@ -123,15 +123,23 @@ class StreamedBags(StackedBags):
         self, rows: Int64[np.ndarray, " k"], title: str = "drawing points"
     ) -> Float[np.ndarray, "k n_features"]:
         """Return some points by their row, as in ``bags.points[rows]`` if all were stacked."""
+        return self.rows_at(rows, title)[0]
+
+    def rows_at(
+        self, rows: Int64[np.ndarray, " k"], title: str = "drawing points"
+    ) -> tuple[Float[np.ndarray, "k n_features"], Float64[np.ndarray, " k"]]:
+        """Return some points by their row, and the share of each in its bag."""
         order = np.argsort(rows, kind="stable")
         wanted, found = rows[order], np.empty((len(rows), self.n_features))
+        shares = np.empty(len(rows))
         for batch in self.batches(title):
             first = self.offsets[batch.bags] + batch.seen - batch.starts[:-1]
             stacked = np.repeat(first, np.diff(batch.starts)) + np.arange(len(batch.points))
             place = np.minimum(np.searchsorted(wanted, stacked), len(wanted) - 1)
             hit = wanted[place] == stacked
             found[order[place[hit]]] = batch.points[hit]
-        return found
+            shares[order[place[hit]]] = batch.shares[hit]
+        return found, shares
 
 
 def _changed() -> InvalidBagsError:

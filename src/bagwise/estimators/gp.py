@@ -6,6 +6,7 @@ They know what the linear models know of a bag, and are not linear in it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -52,6 +53,9 @@ TRIAL_LANDMARKS = 60
 
 # Candidates that are tried again with more bags and all landmarks.
 SHORTLIST = 2
+
+# Points of a bag that count when kernels are compared: its distribution is known well by then.
+MOST_POINTS = 2000
 
 # Log evidence of all bags that is no reason to prefer a kernel to a simpler one: odds of 20 to 1.
 # Of a dozen kernels that are about as good, the one of the largest evidence is the luckiest.
@@ -130,39 +134,50 @@ class DistributionGP(BagEstimator):
 
         Kernels and bandwidths are tried on some of the bags and with few landmarks, the best few on
         more of both; the evidence decides, in doubt for the simplest. That one is fitted to all
-        bags.
+        bags: of a stream, in one pass over its points.
         """
         bags = as_bags(X)
         task = self.make_task(bags, y, sample_weight)
         self._check_embedding()
         self._check_parameters()
         ways, tried = self._ways(bags), dict[Place, tuple[str, float]]()
+        way, place, fitted = ways[0], 0, None
         if self.embedding.n_candidates > 1:
-            tried = self._try_out(bags, task, ways)
-        shortlist = self._shortlist(tried, bags.n_bags) or [(ways[0], 0)]
-        fitted = dict[Place, tuple[Pooled, AnyHead]]()
-        with Progress("fitting", len(shortlist), wanted()) as bar:
-            for way in ways:
-                places = [place for own, place in shortlist if own == way]
-                for place, pooled in self._pooled_candidates(bags, way, places):
-                    fitted[way, place] = pooled, self._fit_head_alone(pooled, task)
-                    bar.advance()
-        losses = {place: head.loss for place, (_, head) in fitted.items()}
-        pooled, head = fitted[_simplest(losses, bags.n_bags)]
-        self._keep(bags, task, pooled, self._finish_head(pooled, head, task))
+            some = gp_fit.some_of(bags.n_bags, gp_fit.SEARCH_BAGS)
+            few, known = bags.some(some, MOST_POINTS), task.take(some)
+            tried = self._try_out(few, known, ways)
+            losses = {at: loss for at, (_, loss) in tried.items()}
+            (way, place), fitted = self._chosen(few, known, losses, bags.n_bags)
+            if few.n_points < bags.n_points:
+                fitted = None
+        if fitted is None:
+            ((_, pooled),) = self._pooled_candidates(bags, way, [place])
+            fitted = pooled, self._fit_head_alone(pooled, task)
+        self._keep(bags, task, fitted[0], self._finish_head(*fitted, task))
         self.tried_ = dict(tried.values())
         return self
 
-    @staticmethod
-    def _shortlist(tried: dict[Place, tuple[str, float]], n_bags: int) -> list[Place]:
-        """Return the candidates to be fitted: those of the largest evidence, and a simple one."""
-        if not tried:
-            return []
-        losses = {place: loss for place, (_, loss) in tried.items()}
-        # of centred bags more landmarks may be asked for than there are points: one that can do
-        as_they_are = {place: loss for place, loss in losses.items() if not place[0]}
-        first = [_simplest(losses, n_bags), *_best(losses, SHORTLIST)][:SHORTLIST]
-        return list(dict.fromkeys([*first, *_best(as_they_are, 1)]))
+    def _chosen(
+        self, bags: Bags, task: Task, losses: dict[Place, float], n_bags: int
+    ) -> tuple[Place, tuple[Pooled, AnyHead] | None]:
+        """Fit the best few with all landmarks; return which is taken, and its fit.
+
+        ``losses`` are those with few landmarks, ``n_bags`` how many bags there are in all.
+        """
+        fitted = dict[Place, tuple[Pooled, AnyHead]]()
+        places = [_simplest(losses, n_bags), *_best(losses, SHORTLIST)]
+        shortlist = list(dict.fromkeys(places))[:SHORTLIST]
+        with Progress("fitting", len(shortlist), wanted()) as bar:
+            for way, place in shortlist:
+                with suppress(BagwiseError):  # these bags may have too few points for the landmarks
+                    for _, pooled in self._pooled_candidates(bags, way, [place]):
+                        fitted[way, place] = pooled, self._fit_head_alone(pooled, task)
+                bar.advance()
+        if not fitted:
+            as_they_are = {place: loss for place, loss in losses.items() if not place[0]}
+            return _simplest(as_they_are or losses, n_bags), None
+        best = _simplest({place: head.loss for place, (_, head) in fitted.items()}, n_bags)
+        return best, fitted[best]
 
     def _try_out(
         self, bags: Bags, task: Task, ways: Sequence[bool]
@@ -172,9 +187,8 @@ class DistributionGP(BagEstimator):
         Bags that are centred are tried only with the kernels that were the best of those that are
         not.
         """
-        if not isinstance(bags, BagStream):  # whose points are all read in any case
-            some = gp_fit.some_of(bags.n_bags, gp_fit.TRIAL_BAGS)
-            bags, task = bags[some], task.take(some)
+        some = gp_fit.some_of(bags.n_bags, gp_fit.TRIAL_BAGS)
+        bags, task = bags[some], task.take(some)
         tried = dict[Place, tuple[str, float]]()
         places = list(range(self.embedding.count(bags)))
         with Progress("choosing a kernel", len(places), wanted()) as bar:
