@@ -19,7 +19,7 @@ from bagwise.cli import output, shell
 from cli_runs import bagwise, command_line, done, in_process, make_rows, refused, write
 
 FIT = ("fit", "points.parquet", "--bag", "person", "--label", "age", "--features", "a,b")
-FIT = (*FIT, "--task", "numbers")
+FIT = (*FIT, "--task", "numbers", "--model", "shrinkage")
 PREDICT = ("predict", "m.bagwise", "points.parquet")
 
 # Python runs this file first. It tells what is looked for to be imported, one name a line, or
@@ -87,7 +87,7 @@ def test_in_the_last_imports_of_a_command(folder, module):
 @pytest.mark.slow
 def test_in_any_import(folder):
     """Until draws are made: who stops then keeps those that there are."""
-    line = (*FIT, "--model", "bdr", "--out", "x.bagwise")
+    line = (*FIT[:-1], "bdr", "--out", "x.bagwise")
     told = watched(folder, *line, "--set", "draws=20", "--set", "warmup=20", TELL="1")
     names = [words[7:] for words in told.stderr.splitlines() if words.startswith("import ")]
     assert told.returncode == 0 and {"jax", "sklearn"} <= set(names), told.stderr

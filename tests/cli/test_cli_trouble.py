@@ -11,7 +11,8 @@ import pytest
 
 from cli_runs import bagwise, command_line, done, in_process, make_rows, refused, write
 
-FIT = ("--bag", "person", "--label", "age", "--features", "a,b", "--out", "m.bagwise")
+FIT = ("--bag", "person", "--label", "age", "--features", "a,b", "--model", "shrinkage")
+FIT = (*FIT, "--out", "m.bagwise")
 
 
 @pytest.fixture(scope="module")

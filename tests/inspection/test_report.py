@@ -320,8 +320,8 @@ def test_constant_labels_and_huge_units():
 
 
 def test_default_models_fit_the_labels(monkeypatch):
-    assert set(report.default_models(False)) == {"shrinkage", "BLR", "RBF network"}
-    assert set(report.default_models(True)) == {"shrinkage", "logistic"}
+    assert set(report.default_models(False)) == {"gp", "shrinkage", "BLR", "RBF network"}
+    assert set(report.default_models(True)) == {"gp", "shrinkage", "logistic"}
     asked = []
 
     def instead(classes, one_point):

@@ -76,7 +76,7 @@ def _scores(folder: Path) -> Any:
     train, new, answers = (folder / name for name in FILES)
     roles = Roles(bag=[BAG], label=LABEL, covariates=list(COVARIATES))
     data = read(train, roles, labels=None, stream=None)
-    model = estimator(ModelName.SHRINKAGE, classes=False, settings=[], seed=0)
+    model = estimator(ModelName.GP, classes=False, settings=[], seed=0)
     saved = SavedFit(model.fit(data.bags, data.labels), data.schema)
     held_out = read_like(saved, new, labels=answers, stream=None, labelled=True, written={})
     return evaluate(saved.model.predict_dist(held_out.bags), held_out.labels)

@@ -27,8 +27,9 @@ def fit(
         typer.Option(help="Where to save the model; - is standard output.", show_default=False),
     ],
     model: Annotated[
-        ModelName, typer.Option(help="Which model; gp is a Gaussian process.")
-    ] = ModelName.SHRINKAGE,
+        ModelName,
+        typer.Option(help="Which model; gp, a Gaussian process, is the one to try first."),
+    ] = ModelName.GP,
     labels: options.Labels = None,
     features: options.FeatureColumns = None,
     covariates: options.CovariateColumns = None,

@@ -6,10 +6,12 @@ They know what the linear models know of a bag, and are not linear in it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
+import joblib
 import numpy as np
 
 from bagwise._utils.work import Progress, one_thread, wanted
@@ -125,7 +127,6 @@ class DistributionGP(BagEstimator):
     size: bool | str
     center: bool | str
     inference: NUTS | str
-    random_state: Any
     head_: Any
     tried_: dict[str, float]
 
@@ -194,14 +195,22 @@ class DistributionGP(BagEstimator):
         with Progress("choosing a kernel", len(places), wanted()) as bar:
             for way in ways:
                 if tried:
-                    losses = {place: loss for place, (_, loss) in tried.items()}
-                    places = [place for _, place in _best(losses, CENTRED)]
-                for place, pooled in self._pooled_candidates(bags, way, places, TRIAL_LANDMARKS):
-                    need_covariance(pooled.stats, WITHOUT_COVARIANCE)
-                    with one_thread("blas"):
-                        head = gp_fit.try_out(self._problems(pooled, task))
-                    tried[way, place] = _name(pooled.features, place), head.loss
+                    known = {place: loss for place, (_, loss) in tried.items()}
+                    places = [place for _, place in _best(known, CENTRED)]
+                pooled = dict(self._pooled_candidates(bags, way, places, TRIAL_LANDMARKS))
+                for each in pooled.values():
+                    need_covariance(each.stats, WITHOUT_COVARIANCE)
+
+                def loss(each: Pooled) -> float:
+                    found = gp_fit.try_out(self._problems(each, task)).loss
                     bar.advance()
+                    return float(found)
+
+                # each with one thread of BLAS, as for any other head
+                with one_thread("blas"), ThreadPoolExecutor(joblib.cpu_count()) as threads:
+                    losses = threads.map(loss, pooled.values())
+                    for (place, each), found in zip(pooled.items(), losses, strict=True):
+                        tried[way, place] = _name(each.features, place), found
         return tried
 
     def _pooled_candidates(
@@ -332,7 +341,7 @@ class DistributionGP(BagEstimator):
             head = gp_fit.refined(head, problems, spread=spread, tails=tails)
             if sampler is None:
                 return head
-            return gp_fit.sampled(head, problems, sampler, generator(self.random_state))
+            return gp_fit.sampled(head, problems, sampler, generator(self.embedding.random_state))
 
     def _tails(self) -> str:
         """Return whether Student's t takes the place of the Gaussian: no, auto or always."""
@@ -418,9 +427,8 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         draws (settings: ``bagwise.inference.NUTS(draws=1000)``): about a minute with 100 bags, ten
         or more with 500. Predictions are then mixtures over 32 of the draws. Of labels that are not
         real numbers, or have a range or heavy tails, latent values have the mean and the variance
-        of that mixture. Kernel, prior, spread and tails stay those of the largest evidence.
-    random_state : int, numpy Generator or RandomState
-        Seed of the draws.
+        of that mixture. Kernel, prior, spread and tails stay those of the largest evidence. The
+        seed is that of the embedding.
 
     Attributes
     ----------
@@ -460,7 +468,6 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         support: Any = None,
         likelihood: str = "auto",
         inference: NUTS | str = "evidence",
-        random_state: Any = 0,
     ) -> None:
         self.embedding = KernelEmbedding(kernel="auto") if embedding is None else embedding
         self.prior = prior
@@ -471,7 +478,6 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         self.support = support
         self.likelihood = likelihood
         self.inference = inference
-        self.random_state = random_state
 
     def _likelihood_of(self, bags: Bags) -> Any:
         """Return the likelihood that was fitted, with the totals of some bags."""
@@ -570,7 +576,7 @@ class DistributionGPClassifier(DistributionGP, BagClassifier):
         As in :class:`DistributionGPRegressor`.
     class_weight : None, "balanced" or dict
         Weights of the classes.
-    inference, random_state
+    inference
         As in :class:`DistributionGPRegressor`; classes share the draws of their scales.
 
     Examples
@@ -595,7 +601,6 @@ class DistributionGPClassifier(DistributionGP, BagClassifier):
         center: bool | str = "auto",
         class_weight: Any = None,
         inference: NUTS | str = "evidence",
-        random_state: Any = 0,
     ) -> None:
         self.embedding = KernelEmbedding(kernel="auto") if embedding is None else embedding
         self.prior = prior
@@ -604,4 +609,3 @@ class DistributionGPClassifier(DistributionGP, BagClassifier):
         self.center = center
         self.class_weight = class_weight
         self.inference = inference
-        self.random_state = random_state

@@ -82,13 +82,16 @@ class PosteriorModel(BagEstimator):
 
     def _finish_head(self, pooled: Pooled, head: AnyHead, task: Task) -> AnyHead:
         rng = generator(self.random_state)  # one for all classes, whose draws are independent
+        inference = self._checked_inference()
+        if inference == "nuts" and len(heads_of(head)) > 1:  # the same number for all of them
+            inference = NUTS()
 
         def fit(task: Task, start: ShrinkageHead) -> PosteriorHead:
             return PosteriorHead.fit(
                 start,
                 pooled.stats,
                 task,
-                inference=self._checked_inference(),
+                inference=inference,
                 priors=self._checked_priors(),
                 rng=rng,
             )
@@ -126,7 +129,7 @@ class PosteriorModel(BagEstimator):
         if not isinstance(self.inference, str) or self.inference not in INFERENCES:
             options = ", ".join(f'"{name}"' for name in INFERENCES)
             raise wrong("inference", self.inference, f"{options} or bagwise.inference.NUTS()")
-        return NUTS() if self.inference == "nuts" else self.inference
+        return self.inference
 
     def _checked_priors(self) -> Priors:
         if self.priors is not None and not isinstance(self.priors, Priors):

@@ -247,11 +247,12 @@ class BDRRegressor(PosteriorModel, ShrinkageModel, BagRegressor):
     embedding
         As in :class:`RBFNetworkRegressor`.
     inference : "nuts", "variational", "laplace", "map" or NUTS
-        How the posterior is found: sampled by NUTS with 4 chains of 1,000 draws (settings:
-        ``bagwise.inference.NUTS(draws=2000, progress=False)``); the Gaussian nearest to it, whose
-        ``pareto_k_`` says how near that is; a Gaussian around its mode, in about a second; or the
-        mode alone, which leaves out the uncertainty of the weights. The mode is that of the scales
-        with the weights integrated out, then of the weights.
+        How the posterior is found: sampled by NUTS with 4 chains of 1,000 draws, or up to 4,000
+        where that is not enough for chains to agree (``bagwise.inference.NUTS(draws=2000)``: just
+        so many); the Gaussian nearest to it, whose ``pareto_k_`` says how near that is; a Gaussian
+        around its mode, in about a second; or the mode alone, which leaves out the uncertainty of
+        the weights. The mode is that of the scales with the weights integrated out, then of the
+        weights.
     priors : bagwise.inference.Priors, optional
         Scales of the priors, for labels of unit standard deviation.
     prior, sampling, covariance_floor
@@ -285,7 +286,7 @@ class BDRRegressor(PosteriorModel, ShrinkageModel, BagRegressor):
         prior: str = "kernel",
         sampling: float | str = 1.0,
         covariance_floor: float = COVARIANCE_FLOOR,
-        bandwidth_prior: float | None = None,
+        bandwidth_prior: Any = None,
         random_state: Any = 0,
     ) -> None:
         self.embedding = KernelEmbedding() if embedding is None else embedding

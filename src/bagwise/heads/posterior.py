@@ -12,6 +12,7 @@ from bagwise.embedding.posterior import EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.base import Design, Response, Task
 from bagwise.heads.shrinkage import ShrinkageHead
+from bagwise.inference.diagnostics import diagnose
 from bagwise.inference.draws import Draws, normal_pairs
 from bagwise.inference.marginal_mode import find_marginal_mode
 from bagwise.inference.priors import Priors, ScalePriors
@@ -52,7 +53,10 @@ class PosteriorHead:
         priors: Priors,
         rng: np.random.Generator,
     ) -> PosteriorHead:
-        """Go from the point estimate to the posterior: at its mode, by Laplace or with JAX."""
+        """Go from the point estimate to the posterior: at its mode, by Laplace or with JAX.
+
+        With inference="nuts" there are as many draws as are needed, with NUTS as many as it says.
+        """
         problem = ShrinkageProblem(
             start.model,
             stats.counted(start.sampling),
@@ -122,11 +126,21 @@ def _draws_by_jax(
 
     model = density.Model(problem.likelihood, transport.rigid, problem.shrinks)
     data = density.prepare(problem, priors, transport)
-    if isinstance(inference, NUTS):
-        starts = rng.standard_normal((inference.chains, transport.size))
-        seeds = rng.integers(2**31, size=inference.chains).tolist()
-        z, trajectories = nuts.sample(model, data, starts, inference, seeds)
-        return Draws.of(transport, priors.names, z, trajectories)
+    if inference != "variational":
+        adapts = not isinstance(inference, NUTS)
+        settings = inference if isinstance(inference, NUTS) else NUTS()
+        starts = rng.standard_normal((settings.chains, transport.size))
+        seeds = rng.integers(2**31, size=settings.chains).tolist()
+
+        def made(found: nuts.Sampled) -> Draws:
+            return Draws.of(transport, priors.names, *found)
+
+        def enough(found: nuts.Sampled) -> bool:
+            draws = made(found)
+            weights = draws.w @ problem.start_embedding.model.weight_map.T
+            return diagnose(draws.scales | {"weights": weights}, found[1]).are_enough()
+
+        return made(nuts.sample(model, data, starts, settings, seeds, enough if adapts else None))
     e = normal_pairs(transport.size, rng)
     z, pareto_k = variational.sample(model, data, e, len(transport.scales))
     return Draws.of(transport, priors.names, z[None], pareto_k=pareto_k)

@@ -73,6 +73,19 @@ class Diagnostics:
         """Least effective sample size of any parameter, in bulk or tail."""
         return min([*self.ess_bulk.values(), *self.ess_tail.values()])
 
+    def are_enough(self) -> bool:
+        """Whether more draws are not needed: chains agree, and are worth enough independent ones.
+
+        With a little to spare, as what is shown of the draws differs a little from what is looked
+        at while they are made.
+        """
+        disagreement = max(self.rhat.values()) - 1.0
+        return disagreement <= 0.9 * (MAX_RHAT - 1.0) and self.min_ess >= self._needed
+
+    @property
+    def _needed(self) -> int:
+        return MIN_ESS_PER_CHAIN * self.n_chains
+
     def problems(self) -> list[str]:
         """Say in plain language what is wrong and what to do; empty if nothing is."""
         found, total = [], self.n_chains * self.n_draws
@@ -83,7 +96,7 @@ class Diagnostics:
                 f"{MAX_RHAT}): draw more, with inference=NUTS(draws={2 * self.n_draws}, "
                 "warmup=1000)"
             )
-        needed = MIN_ESS_PER_CHAIN * self.n_chains
+        needed = self._needed
         if self.min_ess < needed:
             factor = int(np.ceil(needed / max(self.min_ess, 1.0)))
             found.append(

@@ -31,6 +31,9 @@ from bagwise.inference.settings import NUTS
 # Draws between two looks at the clock and at the keyboard.
 RUN_LENGTH = 20
 
+# How many times the draws asked for there may be, where they are not enough.
+TIMES = 4
+
 Sampled = tuple[Float64[np.ndarray, "c s j"], Trajectories]
 
 
@@ -68,7 +71,7 @@ class _Chain:
     """One chain: its state and the runs made so far."""
 
     def __init__(self, model: Model, settings: NUTS, data: Data, z: np.ndarray, seed: int) -> None:
-        self.settings, self.data = settings, data
+        self.data = data
         self._start, self._advance = _kernel(model, settings)
         self._seed, self._z = seed, z
         self._state: Any = None
@@ -78,10 +81,6 @@ class _Chain:
     def n_done(self) -> int:
         """Draws made, warm-up included."""
         return len(self.runs) * RUN_LENGTH
-
-    @property
-    def finished(self) -> bool:
-        return self.n_done >= self.settings.warmup + self.settings.draws
 
     def run(self) -> None:
         """Make the next few draws."""
@@ -95,38 +94,48 @@ class _Chain:
 
 
 def sample(
-    model: Model, data: Data, starts: Float64[np.ndarray, "c j"], settings: NUTS, seeds: list[int]
+    model: Model,
+    data: Data,
+    starts: Float64[np.ndarray, "c j"],
+    settings: NUTS,
+    seeds: list[int],
+    enough: Callable[[Sampled], bool] | None = None,
 ) -> Sampled:
     """Sample exp(−potential(model, data, ·)): draws of z, with one chain from each start.
 
+    If somebody says whether they are enough and they are not, as many again are drawn, some times.
     Ctrl-C ends the sampling; the draws made so far are kept, with a warning that says how many. If
     there are none yet, the interrupt is passed on.
     """
     with jax.enable_x64(True):
         data = jax.tree.map(jax.numpy.asarray, data)
     chains = [_Chain(model, settings, data, *pair) for pair in zip(starts, seeds, strict=True)]
+    target = settings.draws
+    while True:
+        total = settings.warmup + target
+        missing = sum(total - chain.n_done for chain in chains)
+        # JAX's factorisations are LAPACK's: threads of its own would get in the chains' way.
+        with (
+            Progress("sampling", missing, settings.progress) as progress,
+            one_thread("blas"),
+        ):
+            interrupted = _run_in_threads(chains, total, progress, settings)
+        found = _gather(chains, settings.warmup, target, interrupted)
+        if interrupted or enough is None or target >= TIMES * settings.draws or enough(found):
+            return found
+        target += settings.draws
+
+
+def _run_in_threads(chains: list[_Chain], total: int, progress: Progress, settings: NUTS) -> bool:
+    """Advance all chains to so many draws, or to an interrupt: then return True."""
     stop = threading.Event()
-    total = len(chains) * (settings.warmup + settings.draws)
-    # JAX's factorisations are LAPACK's: threads of its own would get in the chains' way.
-    with (
-        Progress("sampling", total, settings.progress) as progress,
-        one_thread("blas"),
-    ):
-        interrupted = _run_in_threads(chains, stop, progress, settings)
-    return _gather(chains, settings, interrupted)
-
-
-def _run_in_threads(
-    chains: list[_Chain], stop: threading.Event, progress: Progress, settings: NUTS
-) -> bool:
-    """Advance all chains to their end, or to an interrupt: then return True."""
     n_workers = min(settings.n_jobs or joblib.cpu_count(), len(chains))
 
     def work(mine: list[_Chain]) -> None:
         with jax.enable_x64(True):
-            while not stop.is_set() and not all(chain.finished for chain in mine):
+            while not stop.is_set() and any(chain.n_done < total for chain in mine):
                 for chain in mine:  # in turn, so that an interrupt finds all equally long
-                    if not stop.is_set() and not chain.finished:
+                    if not stop.is_set() and chain.n_done < total:
                         chain.run()
                         progress.advance(RUN_LENGTH)
 
@@ -142,18 +151,18 @@ def _run_in_threads(
     return stop.is_set()
 
 
-def _gather(chains: list[_Chain], settings: NUTS, interrupted: bool) -> Sampled:
-    kept = min(min(chain.n_done for chain in chains) - settings.warmup, settings.draws)
+def _gather(chains: list[_Chain], warmup: int, draws: int, interrupted: bool) -> Sampled:
+    kept = min(min(chain.n_done for chain in chains) - warmup, draws)
     if interrupted and kept <= 0:
         raise KeyboardInterrupt("sampling was interrupted during warm-up, before the first draw")
     if interrupted:
         warnings.warn(
-            f"sampling was interrupted: {kept} of {settings.draws} draws in each of {len(chains)} "
+            f"sampling was interrupted: {kept} of {draws} draws in each of {len(chains)} "
             f"chains were made and are kept, {kept * len(chains)} in all. Fit again for more.",
             BagwiseWarning,
             stacklevel=2,
         )
-    span = slice(settings.warmup, settings.warmup + kept)
+    span = slice(warmup, warmup + kept)
     parts = [
         [np.concatenate(column)[span] for column in zip(*chain.runs, strict=True)]
         for chain in chains

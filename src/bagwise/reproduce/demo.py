@@ -28,7 +28,6 @@ from bagwise.estimators.regressors import (
     RBFNetworkRegressor,
     ShrinkageRegressor,
 )
-from bagwise.inference import NUTS
 from bagwise.inspection.plots import predictions_by_size
 from bagwise.predictions.metrics import Scores, evaluate
 
@@ -40,7 +39,7 @@ MODELS: dict[str, Any] = {
     "BLR": BayesianLinearRegressor(),
     "shrinkage": ShrinkageRegressor(),
     "shrinkageC": ShrinkageRegressor(prior="convolved"),
-    "BDR": BDRRegressor(inference=NUTS(progress=False)),
+    "BDR": BDRRegressor(),
 }
 
 METRICS = (

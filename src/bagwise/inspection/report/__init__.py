@@ -146,29 +146,32 @@ def of_predictions(
 def default_models(classes: bool, *, one_point: bool = False) -> dict[str, Any]:
     """Return the models that are compared if none are named.
 
-    If every bag has one point, shrinkage, which learns how points of a bag differ, is left out.
+    If every bag has one point, those are left out that learn how the points of a bag differ.
 
     Examples
     --------
     >>> list(default_models(classes=True))
-    ['shrinkage', 'logistic']
+    ['gp', 'shrinkage', 'logistic']
     """
     models: dict[str, Any]
     if classes:
         from bagwise.estimators.classifiers import BayesianLogisticClassifier, ShrinkageClassifier
+        from bagwise.estimators.gp import DistributionGPClassifier
 
-        models = {"shrinkage": ShrinkageClassifier(), "logistic": BayesianLogisticClassifier()}
+        models = {"gp": DistributionGPClassifier(), "shrinkage": ShrinkageClassifier()}
+        models["logistic"] = BayesianLogisticClassifier()
     else:
+        from bagwise.estimators.gp import DistributionGPRegressor
         from bagwise.estimators.regressors import (
             BayesianLinearRegressor,
             RBFNetworkRegressor,
             ShrinkageRegressor,
         )
 
-        models = {"shrinkage": ShrinkageRegressor(), "BLR": BayesianLinearRegressor()}
-        models["RBF network"] = RBFNetworkRegressor()
+        models = {"gp": DistributionGPRegressor(), "shrinkage": ShrinkageRegressor()}
+        models |= {"BLR": BayesianLinearRegressor(), "RBF network": RBFNetworkRegressor()}
     if one_point:
-        del models["shrinkage"]
+        del models["gp"], models["shrinkage"]
     return models
 
 
