@@ -252,7 +252,9 @@ def test_a_variance_that_ignores_the_size_is_told_from_one_that_does_not():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the draws should not be trusted yet")
-@pytest.mark.parametrize("name", ["gamma-varying", "gamma-fixed"])
+@pytest.mark.parametrize(
+    "name", ["gamma-varying", pytest.param("gamma-fixed", marks=pytest.mark.long)]
+)
 def test_a_quick_study_from_the_command_line(name, tmp_path):
     arguments = ["reproduce", name, "--quick", "--out", str(tmp_path), "--jobs", "1"]
     result = CliRunner().invoke(cli.app, arguments)
