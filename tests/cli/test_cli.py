@@ -33,7 +33,9 @@ def rows_of(path):
 
 def test_fit_says_what_it_did(folder):
     answer = done(bagwise("fit", "points.parquet", *FIT, "--out", "x.bagwise", cwd=folder))
-    assert answer.startswith("ShrinkageRegressor fitted to 40 bags of 2 to 20 points (440 in all)")
+    assert answer.startswith(
+        "DistributionGPRegressor fitted to 40 bags of 2 to 20 points (440 in all)"
+    )
     facts = done(bagwise("fit", "points.parquet", *FIT, "--out", "x.bagwise", "--json", cwd=folder))
     assert facts["bags"] == 40 and facts["out"] == "x.bagwise" and facts["label_least"] > 1
 
@@ -45,7 +47,7 @@ def test_predictions_are_those_of_the_library(folder):
         folder / "points.parquet", bag="person", features=["a", "b"], label="age"
     )
     new = library.Bags.from_parquet(folder / "new.parquet", bag="person", features=["a", "b"])
-    p = library.ShrinkageRegressor().fit(bags, y).predict_dist(new)
+    p = library.DistributionGPRegressor().fit(bags, y).predict_dist(new)
     assert [row["person"] for row in rows] == new.ids.tolist()
     for name, expected in {
         "mean": p.mean,
@@ -127,8 +129,8 @@ def test_explain_adds_up_and_draws(folder):
 
 def test_info_of_a_model_of_a_table_and_of_the_program(folder):
     header = done(bagwise("info", "age.bagwise", "--json", cwd=folder))
-    assert "ShrinkageRegressor" in json.dumps(header) and "person" in json.dumps(header)
-    assert "ShrinkageRegressor" in done(bagwise("info", "age.bagwise", cwd=folder))
+    assert "DistributionGPRegressor" in json.dumps(header) and "person" in json.dumps(header)
+    assert "DistributionGPRegressor" in done(bagwise("info", "age.bagwise", cwd=folder))
     table = done(bagwise("info", "points.parquet", "--json", cwd=folder))
     assert table["rows"] == 440 and table["columns"]["a"] == "double"
     assert "numpy" in done(bagwise("info", cwd=folder))
@@ -171,10 +173,10 @@ def test_two_numbers_are_classes_unless_told_otherwise(tmp_path):
         "m",
     )
     result = bagwise(*fit, "--json", cwd=tmp_path)
-    assert done(result)["model"] == "ShrinkageClassifier"
+    assert done(result)["model"] == "DistributionGPClassifier"
     assert "taken as classes" in result.stderr
     assert done(bagwise(*fit, "--json", "--task", "numbers", cwd=tmp_path))["model"] == (
-        "ShrinkageRegressor"
+        "DistributionGPRegressor"
     )
 
 
@@ -216,7 +218,7 @@ def test_report_writes_a_page_for_numbers_and_for_classes(tmp_path):
 def test_a_model_saved_from_python_is_told_which_column_is_the_bag(folder, tmp_path):
     path = folder / "points.parquet"
     bags, y = library.Bags.from_parquet(path, bag="person", features=["a", "b"], label="age")
-    model = library.ShrinkageRegressor().fit(bags, y)
+    model = library.DistributionGPRegressor().fit(bags, y)
     library.save(model, tmp_path / "m.bagwise")
     run = ("predict", tmp_path / "m.bagwise", folder / "new.parquet", "--json")
     refused(bagwise(*run, cwd=tmp_path), "saved from Python", "Add --bag COLUMN")

@@ -10,7 +10,7 @@ from bagwise import KernelEmbedding, ShrinkageClassifier
 from cli_runs import bagwise, done, make_rows, refused, write
 
 FIT = ("fit", "t.csv", "--bag", "person", "--label", "width", "--features", "a")
-SMALL = ("--set", "n_landmarks=5", "--set", "bandwidth=1.0")
+SMALL = ("--model", "shrinkage", "--set", "n_landmarks=5", "--set", "bandwidth=1.0")
 WORDS = np.array(["narrow", "some", "wide"])
 
 

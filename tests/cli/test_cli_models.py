@@ -26,7 +26,7 @@ def test_every_name_is_an_estimator_with_the_seed(table, classes):
         model = make(name, classes=classes)
         assert type(model).__name__ == kind
         seeds = [each for key, each in model.get_params().items() if key.endswith("random_state")]
-        assert seeds == [3] * (2 if hasattr(model, "inference") else 1)
+        assert seeds == [3] * (2 if hasattr(model, "random_state") else 1)
         assert preset.items() <= model.get_params().items()
 
 

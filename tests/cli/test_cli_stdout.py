@@ -87,7 +87,7 @@ def test_models_and_pages_on_standard_output(folder, tmp_path):
     (tmp_path / "m.bagwise").write_bytes(result.stdout)
     new = library.Bags.from_parquet(folder / "new.parquet", bag="person", features=["a", "b"])
     one, two = (library.load(place / "m.bagwise").predict(new) for place in (folder, tmp_path))
-    assert (one == two).all() and b"ShrinkageRegressor fitted" in result.stderr
+    assert (one == two).all() and b"DistributionGPRegressor fitted" in result.stderr
     run = ("report", "points.parquet", *FIT, "--folds", "2", "--model", "rbf", "--out", "-")
     page = bagwise(*run, cwd=folder).stdout
     assert page.startswith("<!doctype html>") and page.endswith("</html>\n")

@@ -105,6 +105,7 @@ OTHER_DIMENSIONS = {
 
 # Parameters whose annotation is Any.
 OPEN: dict[str, Any] = {
+    "bandwidth_prior": (float, int, NoneType),
     "class_weight": (ClassWeights(), str, NoneType),
     "function_landmarks": (Landmarks(), NoneType),
     "landmarks": (Landmarks(), str),
