@@ -59,9 +59,13 @@ SHORTLIST = 2
 # Points of a bag that count when kernels are compared: its distribution is known well by then.
 MOST_POINTS = 2000
 
-# Log evidence of all bags that is no reason to prefer a kernel to a simpler one: odds of 20 to 1.
+# Log evidence of all bags that is no reason to prefer a kernel to a simpler one: odds of 7 to 1.
 # Of a dozen kernels that are about as good, the one of the largest evidence is the luckiest.
-NO_REASON = 3.0
+NO_REASON = 2.0
+
+# The same for centred bags, which have lost where they were: that the shape alone counts is a
+# discovery, and of a dozen more kernels some would look better by chance.
+NO_REASON_TO_CENTRE = 10.0
 
 # Kernels that are tried with centred bags.
 CENTRED = 3
@@ -90,8 +94,12 @@ def _best(losses: dict[Place, float], most: int) -> list[Place]:
 def _simplest(losses: dict[Place, float], n_bags: int) -> Place:
     """Return the simplest of those whose evidence is about the largest.
 
-    Bags that are not centred are simpler, and candidates become simpler from first to last.
+    Candidates become simpler from first to last; bags are centred only where that is worth more.
     """
+    as_they_are = {place: loss for place, loss in losses.items() if not place[0]}
+    gain = min(as_they_are.values(), default=np.inf) - min(losses.values())
+    if n_bags * gain <= NO_REASON_TO_CENTRE:
+        losses = as_they_are
     least = min(losses.values())
     good = [place for place in losses if n_bags * (losses[place] - least) <= NO_REASON]
     return max(good, key=lambda place: (not place[0], place[1]))

@@ -126,6 +126,7 @@ def fields_of(cls: Any) -> dict[str, Any]:
 
     Examples
     --------
+    >>> from bagwise.features.kernels import Matern
     >>> fields_of(Matern)
     {'bandwidth': float | None, 'smoothness': <class 'float'>}
     """
