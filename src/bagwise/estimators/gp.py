@@ -574,7 +574,7 @@ class DistributionGPClassifier(DistributionGP, BagClassifier):
 
     P(y_i = 1) = Φ(f(μ_i)),  f ~ GP(0, κ),  μ_i ~ N(M_i, C_i)
 
-    The model of :class:`DistributionGPRegressor` for classes, by Laplace's approximation. Of many
+    The model of :class:`DistributionGPRegressor` for classes, by expectation propagation. Of many
     classes each has an f of its own, which tells it from the rest; they share all scales, and their
     probabilities are made to add up to one.
 

@@ -11,10 +11,11 @@ from bagwise.embedding.posterior import EmbeddingModel, EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.base import MIN_NOISE, Response
 from bagwise.inference.gp_evidence import GPProblem, Sizing
-from bagwise.inference.inducing import induce_labels, induce_latent
+from bagwise.inference.inducing import induce_classes, induce_labels, induce_latent
 from bagwise.inference.residuals import Spread, Tails
 from bagwise.inference.second_level import Coordinates, Inputs, Scales, SecondLevelKernel
 from bagwise.likelihoods.base import ClassLikelihood
+from bagwise.likelihoods.probit import Probit
 from bagwise.predictions.latent import Latent
 
 # Nodes on the way from the average bag to a bag, over which the gradient is averaged.
@@ -136,7 +137,9 @@ class GPHead:
         gram = kernel.between(self.basis, self.basis)
         cross, bag = kernel.between(state.inputs, self.basis), problem.bag_var(state)
         noise, weights, labels = problem.noise(self.scales), problem.weights, problem.labels
-        if problem.likelihood is not None:
+        if isinstance(problem.likelihood, Probit):
+            found = induce_classes(gram, cross, bag, weights, labels, problem.likelihood)
+        elif problem.likelihood is not None:
             found = induce_latent(gram, cross, bag, noise, weights, labels, problem.likelihood)
         else:
             noise = bag + noise
