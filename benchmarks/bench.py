@@ -23,6 +23,7 @@ from bagwise.features.maps import LandmarkFeatures
 from benchmarks import (
     bench_fit,
     bench_fresh,
+    bench_gp,
     bench_nuts,
     bench_scaling,
     bench_stream,
@@ -92,6 +93,7 @@ def sections(quick: bool) -> Iterator[Section]:
     yield from [*sweeps, last]
     yield bench_fresh.run(quick)
     yield bench_stream.run(quick)
+    yield from bench_gp.run(quick)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -111,8 +111,8 @@ def run(quick: bool, *, n_rows: int | None = None, n_bags: int | None = None) ->
         path = Path(folder) / "points.parquet"
         write_points(path, n_rows, n_bags)
         size = path.stat().st_size / 1e6
-        fit = _fresh(COMMAND, path, Path(folder) / "model.bagwise")
-        passes = _fresh(PASSES, path)
+        fit = fresh(COMMAND, path, Path(folder) / "model.bagwise")
+        passes = fresh(PASSES, path)
     section = Section(
         f"6. Out of core: {n_rows:,} rows of {N_FEATURES} features in {n_bags:,} bags, shuffled, "
         f"{size:,.0f} MB of Parquet",
@@ -133,8 +133,8 @@ def run(quick: bool, *, n_rows: int | None = None, n_bags: int | None = None) ->
     return section
 
 
-def _fresh(program: str, *arguments: Path) -> list:
-    """Run a program in a fresh process and return what it prints."""
+def fresh(program: str, *arguments: object) -> list:
+    """Run a program in a fresh process and return the list that it prints."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(
         [sys.executable, "-c", program, *map(str, arguments)],

@@ -27,11 +27,13 @@ def test_quick_run_prints_and_writes_every_section(tmp_path, capsys):
         "4c. Landmarks",
         "5. A fresh process",
         "6. Out of core",
+        "7a. Gaussian process",
+        "7b. Gaussian process",
         "targets met",
     ):
         assert title in printed
     sections = json.loads(out.read_text())["sections"]
-    assert len(sections) == 8
+    assert len(sections) == 10
     assert all(line["value"] is not None for section in sections for line in section["lines"])
 
 
