@@ -269,7 +269,7 @@ class StackedBags:
         spaced = rank * np.repeat(sizes, kept) // np.repeat(kept, kept)
         return np.repeat(self.offsets[bags], kept) + spaced, offsets
 
-    def halves(self, seed: int = 0) -> tuple[Self, Self]:
+    def halves(self, seed: int = 0) -> tuple[Any, Any]:
         """Cut each bag in two at random; of an odd number of points the second half has one more.
 
         Examples
