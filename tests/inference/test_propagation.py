@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal, norm
 
-from bagwise.inference.conditional import laplace, propagate
+from bagwise.inference.conditional import laplace, propagate, sites_of
 from bagwise.inference.inducing import induce_classes
 from bagwise.likelihoods import Probit
 
@@ -56,14 +56,27 @@ def test_two_labels_are_as_on_a_grid_where_laplace_is_far_off(labels, scale):
     assert scale < 10.0 or abs(mode) < 0.8 * abs(mean)  # which is why
 
 
-def test_a_weight_is_as_many_labels():
-    gram, labels = smooth(6)
-    weights = np.array([2.0, 1.0, 1.0, 3.0, 1.0, 1.0])
-    each = np.repeat(np.arange(6), weights.astype(int))
-    once = propagate(gram, weights, labels, PROBIT)
-    many = propagate(gram[np.ix_(each, each)], np.ones(len(each)), labels[each], PROBIT)
-    assert_allclose(once.loss, many.loss, rtol=1e-6)
-    assert_allclose(gram @ once.alpha, gram[:, each] @ many.alpha, atol=1e-4)
+@pytest.mark.parametrize("weights", [(0.3, 1.0), (2.0, 0.5), (1.0, 3.0)])
+@pytest.mark.parametrize("labels", [(1.0, 1.0), (1.0, -1.0)])
+def test_weights_are_powers_of_probabilities(labels, weights):
+    gram, labels = 9.0 * np.array([[1.0, 0.6], [0.6, 0.9]]), np.array(labels)
+    evidence, mean, var = on_a_grid(gram, labels, weights)
+    found = propagate(gram, np.array(weights), labels, PROBIT)
+    assert_allclose(-found.loss, evidence, atol=0.02)
+    assert_allclose((gram @ found.alpha)[0], mean, rtol=0.03)
+    left = gram - gram @ found.precision @ gram
+    assert_allclose(left[0, 0], var, rtol=0.07)
+
+
+@pytest.mark.parametrize("at", [-40.0, -3.0, 0.0, 2.0, 30.0])
+@pytest.mark.parametrize("var", [0.01, 1.0, 400.0])
+def test_a_weight_of_nearly_one_is_nearly_the_closed_form(at, var):
+    y, m, v = np.ones(1), np.array([at]), np.array([var])
+    value, (curve, pull) = sites_of(PROBIT, y, y, m, v)
+    near, (near_curve, near_pull) = sites_of(PROBIT, y, y + 1e-9, m, v)
+    assert_allclose(near, value, rtol=1e-6, atol=1e-12)
+    assert_allclose(near_curve, curve, rtol=1e-5, atol=1e-8)
+    assert_allclose(near_pull, pull, rtol=1e-5, atol=1e-7)
 
 
 def test_slope_is_that_of_the_evidence():

@@ -120,22 +120,22 @@ def induce_classes(
     bend_at = partial(bend_of, likelihood, labels, none)
     start = np.zeros(m + len(labels))
     _, latent, bend, _ = to_mode(bend_at, weights, BasisAndBags(features, bag_var), start)
-    sites, before, share = sites_at_mode(bend, latent), np.inf, 1.0
+    sites, before, share = sites_at_mode(bend, weights, latent), np.inf, 1.0
+    prior_var = np.sum(features**2, axis=1)
     for _ in range(SWEEPS):
         curve, pull = sites
-        widened = 1.0 + weights * curve * bag_var
-        precision, target = weights * curve / widened, weights * pull / widened
+        widened = 1.0 + curve * bag_var
+        precision, target = curve / widened, pull / widened
         hessian = features.T @ (precision[:, None] * features)
         hessian[np.diag_indices_from(hessian)] += 1.0
         factor = cholesky(hessian, lower=True, check_finite=False)
         half = solve_triangular(factor, features.T, lower=True, check_finite=False)
         var, mean = np.sum(half**2, axis=0), half.T @ (half @ target)
-        # without the label; then with all but one of as many as it has weight
-        left = np.maximum(1.0 - precision * var, LEAST_LEFT)
-        wide = var / left + bag_var
-        known = 1.0 + (weights - 1.0) * curve * wide
-        around = ((mean - var * target) / left + (weights - 1.0) * pull * wide) / known
-        _, new = sites_of(likelihood, labels, around, wide / known)
+        # what is known of f_i without its label: no less than before there were any labels
+        left = np.maximum(1.0 - precision * var, var / np.maximum(prior_var, JITTER))
+        left = np.maximum(left, LEAST_LEFT)
+        around, spread = (mean - var * target) / left, var / left + bag_var + JITTER
+        _, new = sites_of(likelihood, labels, weights, around, spread)
         moved = change(sites, new)
         if moved < SWEEP_TOLERANCE:
             break
