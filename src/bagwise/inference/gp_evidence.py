@@ -59,10 +59,6 @@ PRIORS = {
     "size_noise": (np.log(0.005), 2.0),
 }
 
-# Of classes the noise is that of the link, 1 and not 0.1; a signal is as much larger.
-SIGNALS = ("linear", "gauss", "size")
-CLASS_UNIT = 10.0
-
 # Least standard deviation of log sizes: bags that differ less count as nearly of one size.
 LEAST_SPREAD = 0.1
 
@@ -277,11 +273,8 @@ class GPProblem:
     @cached_property
     def _prior_center(self) -> Float64[np.ndarray, " h"]:
         center = self.start if self.center is None else self.center
-        at = {name: PRIORS[name][0] for name in self.free}
-        at["prior_scale"] = float(np.log(center.prior_scale))
-        if isinstance(self.likelihood, Probit):
-            at |= {name: PRIORS[name][0] + float(np.log(CLASS_UNIT)) for name in SIGNALS}
-        return np.array([at[name] for name in self.free])
+        at = {"prior_scale": float(np.log(center.prior_scale))}
+        return np.array([at.get(name, PRIORS[name][0]) for name in self.free])
 
     @cached_property
     def _prior_sd(self) -> Float64[np.ndarray, " h"]:
