@@ -137,7 +137,7 @@ def test_benchmark_prints_peak_and_rows_per_second(monkeypatch, capsys):
         assert pq.read_metadata(path).num_rows == 3000
         return [2.0, 500.0] if others else [[1.0, 100.0], [0.5, 200.0], [3.0, 2500.0]]
 
-    monkeypatch.setattr(bench_stream, "_fresh", fake)
+    monkeypatch.setattr(bench_stream, "fresh", fake)
     assert bench_stream.main(["--rows", "3000"]) == 0
     fit = next(
         line for line in capsys.readouterr().out.splitlines() if line.startswith("bagwise fit")
