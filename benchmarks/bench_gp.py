@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Float64
@@ -57,9 +57,10 @@ def draw(n_bags: int) -> tuple[Bags, Float64[np.ndarray, " n"]]:
     return Bags.from_groups(points, bag), labels
 
 
-def run(quick: bool) -> list[Section]:
+def run(quick: bool) -> Iterator[Section]:
     """Time a whole fit beside its rival, and fits to more and more bags."""
-    return [_whole_fit(quick), _growth((10, 20) if quick else GROWING)]
+    yield _whole_fit(quick)
+    yield _growth((10, 20) if quick else GROWING)
 
 
 def _whole_fit(quick: bool) -> Section:
