@@ -93,8 +93,9 @@ def _whole_fit(quick: bool) -> Section:
     section.add("fit, choice of a kernel included", cells, ours, FIT_TARGET)
     cells = [f"{rival:.2f}", f"{min(busy['rival']):.2f}", "1"]
     section.add("scikit-learn's on bag moments", cells, rival, None)
-    ratio = ours / rival
-    section.add("... ours to it", ["", "", f"{ratio:.2f}×"], ratio, RIVAL_TARGET)
+    ratio, busier = ours / rival, min(busy["ours"]) / min(busy["rival"])
+    cells = ["", f"{busier:.2f}×", f"{ratio:.2f}×"]
+    section.add("... ours to it", cells, ratio, RIVAL_TARGET)
     section.notes.append(
         f"Of scikit-learn's seconds {summed:.2f} are for the moments; its kernel is one RBF and "
         "noise, three scales in all."
