@@ -92,9 +92,10 @@ class Fit:
             warnings.simplefilter("ignore", BagwiseWarning)  # the table says how good the draws are
             model.fit(split.bags, split.labels)
         seconds = time.perf_counter() - start
-        form, data, starts, settings, _ = sample.call_args.args
-        parts = watches[0].seconds(settings.chains * settings.warmup)
-        return cls(model, seconds, *parts, form, data, starts[0])
+        form, data, starts, settings = sample.call_args.args[:4]
+        warmup, drawing = watches[0].seconds(settings.chains * settings.warmup)
+        drawing += sum(sum(more.seconds(0)) for more in watches[1:])  # until there were enough
+        return cls(model, seconds, warmup, drawing, form, data, starts[0])
 
     @property
     def gram(self) -> np.ndarray:

@@ -62,13 +62,14 @@ def sets(names: list[str], folder: str | None) -> Iterator[RealSet]:
         "multilevel": _multilevel,
     }
     for file in sorted(Path(folder).glob("*.parquet")) if folder else ():
-        makers[file.stem] = lambda file=file: _from_file(file)  # type: ignore[misc]
+        makers[file.stem] = lambda file=file: from_file(file)  # type: ignore[misc]
     for name, make in makers.items():
         if not names or name in names:
             yield make()
 
 
-def _from_file(file: Path) -> RealSet:
+def from_file(file: Path) -> RealSet:
+    """Read the bags of a file."""
     bags, labels = Bags.from_frame(pq.read_table(file), bag="bag", label="label")
     return RealSet(file.stem, bags, labels)
 

@@ -4,6 +4,7 @@ The hook has to be there before bagwise is first imported. pytest reads this fil
 anything, doctests included.
 """
 
+import signal
 import sys
 
 import jaxtyping
@@ -14,6 +15,11 @@ import shapecheck
 assert "bagwise" not in sys.modules, "bagwise was imported before its shapes could be checked"
 jaxtyping.jaxtyped = shapecheck.first_calls(jaxtyping.jaxtyped)
 jaxtyping.install_import_hook("bagwise", "shapecheck.checked")
+
+
+# A shell that runs tests in the background has them ignore Ctrl-C, and so would the programs that
+# they start; some of these are to be stopped by it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup():

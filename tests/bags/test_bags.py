@@ -253,6 +253,24 @@ def test_copy_and_pickle(twin):
     assert_same(twin(bags[2:4]), bags[2:4])
 
 
+def test_halves_are_the_bags_cut_in_two():
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(n, 2)) for n in (2, 5, 40)]
+    weights = [rng.uniform(size=len(array)) for array in arrays]
+    bags = Bags.from_list(arrays, weights=weights, ids=list("abc"), covariates=[[1], [2], [3]])
+    first, second = bags.halves()
+    assert first.sizes.tolist() == [1, 2, 20] and second.sizes.tolist() == [1, 3, 20]
+    for i, array in enumerate(arrays):
+        both = np.vstack([first[i], second[i]])
+        assert_array_equal(both[np.lexsort(both.T)], array[np.lexsort(array.T)])
+    assert_array_equal(np.sort(np.append(first.weights, second.weights)), np.sort(bags.weights))
+    assert first.ids.tolist() == second.ids.tolist() == list("abc")
+    assert_array_equal(first.covariates, bags.covariates)
+    again, _ = bags.halves()
+    assert_array_equal(again.points, first.points)
+    assert not np.array_equal(bags.halves(1)[0].points, first.points)
+
+
 def test_inputs_are_not_changed():
     X, groups, weights = np.ones((4, 2)), np.array([1, 0, 1, 0]), np.arange(1.0, 5.0)
     before = X.copy(), groups.copy(), weights.copy()

@@ -396,3 +396,8 @@ def test_covariates_of_the_fit():
         lambda: check_columns("covariate", ("age",), 1, bags.with_log_size()),
         "the covariate names differ from those in fit: missing ['age'], unexpected ['log_size']",
     )
+
+
+def test_an_array_with_weights_and_too_few_ids():
+    with pytest.raises(InvalidBagsError, match="there are 2 ids for 3 bags"):
+        Bags.from_array(np.zeros((3, 2, 1)), ids=["a", "b"], weights=np.ones((3, 2)))

@@ -77,8 +77,8 @@ def read(reader, column, folder, name="x", **roles):
 
 def points(table):
     """The stacked points, read in a pass if they are on disk."""
-    if hasattr(table.bags, "points_at"):
-        return table.bags.points_at(np.arange(table.bags.n_points))
+    if hasattr(table.bags, "rows_at"):
+        return table.bags.rows_at(np.arange(table.bags.n_points))[0]
     return table.bags.points
 
 

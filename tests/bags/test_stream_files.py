@@ -19,7 +19,7 @@ def scanned(path, batch_rows=1000, **roles):
     stream = Bags.scan_parquet(path, **roles, batch_rows=batch_rows)
     bags = Bags.from_parquet(path, **roles)
     assert stream.ids.tolist() == bags.ids.tolist()
-    assert_array_equal(stream.points_at(np.arange(bags.n_points)), bags.points)
+    assert_array_equal(stream.rows_at(np.arange(bags.n_points))[0], bags.points)
     return stream
 
 

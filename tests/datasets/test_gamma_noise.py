@@ -156,9 +156,9 @@ def test_posterior_methods_agree():
     best = bayes_optimal(split.bags, noise_sd=1.0)
     grid = np.linspace(4, 8, 2001)
     density = np.exp([best.log_prob(y) for y in grid])
-    np.testing.assert_allclose(integrate.simpson(density, grid, axis=0), 1.0, atol=1e-9)
+    np.testing.assert_allclose(integrate.simpson(density, x=grid, axis=0), 1.0, atol=1e-9)
     np.testing.assert_allclose(
-        best.cdf(5.0), integrate.simpson(density[:501], grid[:501], axis=0), atol=1e-9
+        best.cdf(5.0), integrate.simpson(density[:501], x=grid[:501], axis=0), atol=1e-9
     )
     np.testing.assert_allclose(best.cdf(best.quantile(0.3)), 0.3, atol=1e-12)
     lower, upper = best.interval(0.9).T

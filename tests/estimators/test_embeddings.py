@@ -266,7 +266,7 @@ def test_every_estimator_has_one_of_its_own(cls):
     assert isinstance(one.embedding, KernelEmbedding)
     assert one.embedding is not other.embedding
     assert one.set_params(embedding__n_landmarks=5).embedding.n_landmarks == 5
-    assert other.embedding.n_landmarks is None
+    assert other.embedding.n_landmarks == "auto"
     twin = clone(one)
     assert twin.embedding is not one.embedding and params_of(twin) == params_of(one)
     assert cls(None).embedding.get_params() == other.embedding.get_params()

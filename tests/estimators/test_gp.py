@@ -1,5 +1,7 @@
 """Gaussian processes on distributions: what they can that linear models cannot."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -57,6 +59,43 @@ def test_the_bag_part_is_what_predictions_change_when_points_are_cut(k):
     few, many = (model.predict_dist([array[:n] for array in large]) for n in (k, 20))
     stated = few.parts.bag.mean() - many.parts.bag.mean()
     assert_allclose(stated, np.mean((few.mean - many.mean) ** 2), rtol=0.25)
+
+
+def uneven_data(seed, n_bags=240):
+    """Points of small bags scatter far more than those of large ones, to which Σ is one."""
+    rng = np.random.default_rng(seed)
+    means, sizes = rng.normal(size=n_bags), np.tile([3, 24], n_bags // 2)
+    sds = np.where(sizes == 3, 2.0, 0.5)
+    arrays = [rng.normal(m, sd, (n, 1)) for m, sd, n in zip(means, sds, sizes, strict=True)]
+    return arrays, means + 0.1 * rng.normal(size=n_bags)
+
+
+def test_the_bag_part_of_large_bags_that_scatter_less_is_what_is_seen_in_halves_of_them():
+    arrays, y = uneven_data(0)
+    new = [array for array in uneven_data(1)[0] if len(array) == 24]
+    # else τ makes up for much of it, and the size of a bag says how far to trust it
+    model = DistributionGPRegressor(SMALL, sampling=1.0, size=False).fit(arrays, y)
+    for k in (4, 8, 12):
+        few, many = (model.predict_dist([array[:n] for array in new]) for n in (k, 24))
+        stated = few.parts.bag.mean() - many.parts.bag.mean()
+        seen = np.mean((few.mean - many.mean) ** 2)
+        assert 0.67 < seen / stated < 1.5
+        assert seen / (stated / model.head_.bag_share) < 0.6  # as it would be by slopes alone
+
+
+def test_what_the_bag_part_is_more_or_less_is_the_noise():
+    arrays, y = uneven_data(2)
+    model = DistributionGPRegressor(SMALL).fit(arrays, y)
+    found = model.predict_dist(arrays)
+    for share in (0.3, 1.0, 1.9, 1e6):
+        model.head_ = replace(model.head_, bag_share=share)
+        other = model.predict_dist(arrays)
+        assert_allclose(other.mean, found.mean, rtol=1e-12)
+        assert_allclose(other.std, found.std, rtol=1e-9)
+        assert (other.parts.noise > 0).all() and (other.parts.bag >= 0).all()
+        # asked at its own size, a bag says what it says
+        assert_allclose(other.at_size([len(array) for array in arrays]).std, found.std, rtol=1e-6)
+    assert other.parts.bag.mean() > found.parts.bag.mean()
 
 
 def test_predictions_cover_at_every_size():

@@ -116,7 +116,11 @@ def test_more_landmarks_than_distinct_points(model, how):
 @with_landmarks
 @pytest.mark.parametrize("n", [0, -2, True])
 def test_number_of_landmarks(model, n):
-    parts = (f"n_landmarks is {n!r}", "a whole number of at least 1, or None", "KernelEmbedding(n_")
+    parts = (
+        f"n_landmarks is {n!r}",
+        'a whole number of at least 1, or "auto"',
+        "KernelEmbedding(n_",
+    )
     refuses_embedding(model, *parts, n_landmarks=n)
 
 

@@ -1,6 +1,8 @@
 """Landmarks, the median heuristic and the scaling of features."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose
 from scipy.spatial.distance import cdist
@@ -73,6 +75,34 @@ def test_sample_points_are_scaled_and_drawn_without_replacement():
     some = scaling(sample_points(bags, rng(), n=12))
     matches = np.argwhere((some[:, None] == rows).all(axis=2))
     assert len(matches) == len(set(matches[:, 1])) == 12
+
+
+def with_far_points_of_weight_0(bags):
+    far = [np.vstack([bag, np.full((3, bag.shape[1]), 40.0)]) for bag in bags]
+    weights = [np.append(np.full(len(bag), 2.0), np.zeros(3)) for bag in bags]
+    return far, weights
+
+
+def test_points_of_weight_0_have_no_say_in_scaling_bandwidth_and_landmarks(tmp_path):
+    bags = [points(seed, 30) for seed in range(8)]
+    far, weights = with_far_points_of_weight_0(bags)
+    weighted = Bags.from_list(far, weights=weights)
+    owner = np.repeat(np.arange(8), 33)
+    x, z = np.vstack(far).T
+    table = pa.table({"bag": owner, "w": np.concatenate(weights), "x": x, "z": z})
+    pq.write_table(table, tmp_path / "points.parquet", row_group_size=50)
+    stream = Bags.scan_parquet(tmp_path / "points.parquet", bag="bag", weights="w")
+    plain = Scaling.fit(Bags.from_list(bags))
+    everything = np.sort(np.vstack(bags), axis=0)
+    for seen in (weighted, stream):
+        found = sample_points(seen, rng())
+        assert_allclose(np.sort(found, axis=0), everything)
+        scaling = Scaling.fit(seen, sample=found)
+        assert_allclose(scaling.center, plain.center, rtol=1e-12)
+        assert_allclose(scaling.scale, plain.scale, rtol=1e-12)
+        (features,) = KernelEmbedding(10, bandwidth=1.0).candidates(seen)
+        assert np.abs(features.landmarks).max() < 4.0
+    assert_allclose(Scaling.fit(weighted).scale, plain.scale, rtol=1e-12)
 
 
 def test_fewer_points_are_drawn_where_each_is_long(monkeypatch):

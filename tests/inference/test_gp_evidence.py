@@ -12,13 +12,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 from bagwise.embedding.posterior import kernel_model
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.gp import GPHead
-from bagwise.inference.gp_evidence import (
-    JITTER,
-    GPProblem,
-    Sizing,
-    laplace,
-    regress,
-)
+from bagwise.inference.conditional import JITTER, laplace, regress
+from bagwise.inference.gp_evidence import GPProblem, Sizing
 from bagwise.inference.inducing import induce_labels, induce_latent
 from bagwise.inference.second_level import Scales, SecondLevelKernel
 from bagwise.likelihoods import Binomial, NegativeBinomial, Poisson, Probit

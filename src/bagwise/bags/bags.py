@@ -130,11 +130,12 @@ class Bags(StackedBags):
         n_bags, size, n_features = array.shape
         ids = CountedIds.of(n_bags) if ids is None else id_array(ids)
         check_distinct(ids)
+        offsets = check_offsets(np.arange(n_bags + 1) * size, ids)
         if options.get("weights") is not None:
             options["weights"] = _stack_weights(options["weights"], list(array), ids)
         return cls(
             points=array.reshape(n_bags * size, n_features),
-            offsets=np.arange(n_bags + 1) * size,
+            offsets=offsets,
             ids=ids,
             **options,
         )

@@ -269,6 +269,30 @@ class StackedBags:
         spaced = rank * np.repeat(sizes, kept) // np.repeat(kept, kept)
         return np.repeat(self.offsets[bags], kept) + spaced, offsets
 
+    def halves(self, seed: int = 0) -> tuple[Any, Any]:
+        """Cut each bag in two at random; of an odd number of points the second half has one more.
+
+        Examples
+        --------
+        >>> from bagwise.bags.bags import Bags
+        >>> first, second = Bags.from_list([[[1.0], [2.0], [3.0]], [[4.0], [5.0]]]).halves()
+        >>> first.sizes, second.sizes
+        (array([1, 1]), array([2, 1]))
+        """
+        owner = np.repeat(np.arange(self.n_bags), self.sizes)
+        order = np.lexsort((np.random.default_rng(seed).random(self.n_points), owner))
+        rank = np.arange(self.n_points) - self.offsets[owner]
+        first = rank < self.sizes[owner] // 2
+        one, other = (
+            self._take(
+                slice(None),
+                np.sort(order[part]),
+                sizes_to_offsets(np.bincount(owner[part], minlength=self.n_bags)),
+            )
+            for part in (first, ~first)
+        )
+        return one, other
+
     def _take(self, bags: Any, rows: Any, offsets: Int64[np.ndarray, " n_offsets"]) -> Self:
         """Bags at some positions, which have these rows: views if both are slices, else copies."""
         return self._like(

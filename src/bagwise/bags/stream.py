@@ -38,7 +38,7 @@ class StreamedBags(StackedBags):
         bags.__dict__.update(
             **reading.parts,
             feature_mean=spread.center,
-            feature_std=np.sqrt(spread.squares / census.n_points),
+            feature_std=np.sqrt(spread.squares / spread.n),
             feature_range=tuple(census.extremes.ends),
             _effective_sizes=effective,
             _totals=totals,
@@ -118,12 +118,6 @@ class StreamedBags(StackedBags):
         before = seen[codes]
         seen[codes] += sizes
         return Batch(grouping.sort(rows.points), shares, codes, grouping.offsets, before)
-
-    def points_at(
-        self, rows: Int64[np.ndarray, " k"], title: str = "drawing points"
-    ) -> Float[np.ndarray, "k n_features"]:
-        """Return some points by their row, as in ``bags.points[rows]`` if all were stacked."""
-        return self.rows_at(rows, title)[0]
 
     def rows_at(
         self, rows: Int64[np.ndarray, " k"], title: str = "drawing points"

@@ -389,12 +389,12 @@ def flag(name: str, value: Any, of: str = SETTER) -> bool:
     return bool(value)
 
 
-def whole(name: str, value: Any, of: str = SETTER) -> int | None:
-    """Return a parameter, or raise unless it is a whole number of at least 1, or None."""
-    if value is None:
+def whole_or_auto(name: str, value: Any, of: str = SETTER) -> int | None:
+    """Return a whole number of at least 1, or None if the parameter is left to us."""
+    if value is None or (isinstance(value, str) and value == "auto"):
         return None
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise wrong(name, value, "a whole number of at least 1, or None", of)
+        raise wrong(name, value, 'a whole number of at least 1, or "auto"', of)
     return int(value)
 
 

@@ -16,7 +16,6 @@ from bagwise.cli.data import written_as
 from bagwise.cli.shell import answer, answer_json, command
 
 PACKAGES = ("bagwise", "numpy", "scipy", "scikit-learn", "jax", "numpyro", "pyarrow", "matplotlib")
-TABLES = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
 
 @command
@@ -32,6 +31,8 @@ def info(
 
     Without a path, which versions are at work.
     """
+    from bagwise.bags.tables.files import TABLES
+
     if path is None:
         facts = _versions()
     elif os.path.isdir(path) or path.name.lower().endswith(TABLES):

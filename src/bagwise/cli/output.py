@@ -20,9 +20,6 @@ from bagwise.exceptions import BagwiseError
 
 STDOUT = Path("-")
 
-# What is read if it lies in a folder of points.
-TABLES = (".parquet", ".pq", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
-
 
 class Kind(NamedTuple):
     """Files that know they are ours: a new one may take the place of an old one."""
@@ -122,6 +119,8 @@ class Output:
 
     def check_apart(self, source: Path) -> None:
         """Raise if writing would change what is read."""
+        from bagwise.bags.tables.files import TABLES
+
         if _is_same(self.path, source):
             raise WrongLine.because(
                 f"{self.option} {self.path} is {source}, from which the command reads",

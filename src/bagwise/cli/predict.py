@@ -68,7 +68,7 @@ def predict(
 
 
 def _show(columns: dict[str, Any], n_bags: int) -> None:
-    from bagwise.predictions.size_groups import text_table
+    from bagwise.predictions.by_size import text_table
 
     shown = min(n_bags, SHOWN)
     rows = [

@@ -1,1 +1,1 @@
-"""scikit-learn estimators: they pick parts, and have no mathematics of their own."""
+"""scikit-learn estimators: they pick parts, most without mathematics of their own."""

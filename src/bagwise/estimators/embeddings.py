@@ -17,7 +17,15 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags.bags import Bags, as_bags
-from bagwise.bags.validation import check_columns, choice, flag, generator, number_or, whole, wrong
+from bagwise.bags.validation import (
+    check_columns,
+    choice,
+    flag,
+    generator,
+    number_or,
+    whole_or_auto,
+    wrong,
+)
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.sums import BagStats, summarise
 from bagwise.exceptions import InvalidBagsError
@@ -220,9 +228,8 @@ class KernelEmbedding(BagEmbedding):
 
     Parameters
     ----------
-    n_landmarks : int, optional
-        By default 60, in a Gaussian process 200, or the number of distinct points if that is
-        smaller.
+    n_landmarks : int or "auto"
+        "auto": 60, in a Gaussian process 200, or the number of distinct points if that is smaller.
     kernel : str or Kernel
         "rbf", "matern12", "matern32", "matern52", "linear", "energy", or one of these after
         "additive-"; or a kernel of :mod:`bagwise.kernels`, whose bandwidth, if it has one, is then
@@ -262,7 +269,7 @@ class KernelEmbedding(BagEmbedding):
 
     def __init__(
         self,
-        n_landmarks: int | None = None,
+        n_landmarks: int | str | None = "auto",
         *,
         kernel: Kernel | str = "rbf",
         landmarks: Any = "kmeans",
@@ -284,7 +291,7 @@ class KernelEmbedding(BagEmbedding):
     def _maker(
         self, points: Points, scaling: Scaling, rng: np.random.Generator, default: int
     ) -> Callable[[Kernel], Features]:
-        n, how = whole("n_landmarks", self.n_landmarks, self._name), self.landmarks
+        n, how = whole_or_auto("n_landmarks", self.n_landmarks, self._name), self.landmarks
         if not isinstance(how, str):
             u = given_landmarks(how, scaling)
         elif how in ("kmeans", "random"):
@@ -301,8 +308,8 @@ class FourierEmbedding(BagEmbedding):
 
     Parameters
     ----------
-    n_features : int, optional
-        Number of features, rounded up to an even one; by default 60, in a Gaussian process 200.
+    n_features : int or "auto"
+        Number of features, rounded up to an even one; "auto": 60, in a Gaussian process 200.
     kernel, bandwidth, standardize, output, random_state
         As in :class:`KernelEmbedding`.
 
@@ -321,7 +328,7 @@ class FourierEmbedding(BagEmbedding):
 
     def __init__(
         self,
-        n_features: int | None = None,
+        n_features: int | str | None = "auto",
         *,
         kernel: Kernel | str = "rbf",
         bandwidth: float | str = "auto",
@@ -339,7 +346,7 @@ class FourierEmbedding(BagEmbedding):
     def _maker(
         self, points: Points, scaling: Scaling, rng: np.random.Generator, default: int
     ) -> Callable[[Kernel], Features]:
-        n, seed = whole("n_features", self.n_features, self._name), int(rng.integers(2**63))
+        n, seed = whole_or_auto("n_features", self.n_features, self._name), int(rng.integers(2**63))
         m = -(-(n or default) // 2)
         return lambda kernel: FourierFeatures(
             scaling, kernel.frequencies(points.shape[1], m, np.random.default_rng(seed))

@@ -20,7 +20,7 @@ from bagwise.bags.per_bag import check_labels
 from bagwise.bags.validation import choice, generator, sampling_or_auto, wrong
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.prior import learnt_prior
-from bagwise.embedding.sums import summarise_each
+from bagwise.embedding.sums import summarise, summarise_each
 from bagwise.estimators.base import WITHOUT_COVARIANCE, BagEstimator, BagRegressor, Pooled
 from bagwise.estimators.classifiers import BagClassifier
 from bagwise.estimators.embeddings import (
@@ -34,6 +34,8 @@ from bagwise.exceptions import BagwiseError
 from bagwise.features.maps import Features
 from bagwise.heads import gp_fit
 from bagwise.heads.base import AnyHead, Task, heads_of
+from bagwise.heads.gp import GPHead
+from bagwise.heads.gp_draws import GPDraws
 from bagwise.inference.diagnostics import Diagnostics, diagnose, warn_if_bad
 from bagwise.inference.draws import Trajectories
 from bagwise.inference.gp_evidence import GPProblem
@@ -59,12 +61,20 @@ SHORTLIST = 2
 # Points of a bag that count when kernels are compared: its distribution is known well by then.
 MOST_POINTS = 2000
 
-# Log evidence of all bags that is no reason to prefer a kernel to a simpler one: odds of 20 to 1.
+# Log evidence of all bags that is no reason to prefer a kernel to a simpler one: odds of 7 to 1.
 # Of a dozen kernels that are about as good, the one of the largest evidence is the luckiest.
-NO_REASON = 3.0
+NO_REASON = 2.0
+
+# The same for centred bags, which have lost where they were: that the shape alone counts is a
+# discovery, and of a dozen more kernels some would look better by chance.
+NO_REASON_TO_CENTRE = 10.0
 
 # Kernels that are tried with centred bags.
 CENTRED = 3
+
+# Points of a bag that is cut in two to see how far its prediction moves, and bags, at least.
+LEAST_TO_CUT = 4
+LEAST_CUT = 10
 
 # Whether bags are centred, and which of the embedding's candidates is taken.
 Place = tuple[bool, int]
@@ -90,8 +100,12 @@ def _best(losses: dict[Place, float], most: int) -> list[Place]:
 def _simplest(losses: dict[Place, float], n_bags: int) -> Place:
     """Return the simplest of those whose evidence is about the largest.
 
-    Bags that are not centred are simpler, and candidates become simpler from first to last.
+    Candidates become simpler from first to last; bags are centred only where that is worth more.
     """
+    as_they_are = {place: loss for place, loss in losses.items() if not place[0]}
+    gain = min(as_they_are.values(), default=np.inf) - min(losses.values())
+    if n_bags * gain <= NO_REASON_TO_CENTRE:
+        losses = as_they_are
     least = min(losses.values())
     good = [place for place in losses if n_bags * (losses[place] - least) <= NO_REASON]
     return max(good, key=lambda place: (not place[0], place[1]))
@@ -141,11 +155,13 @@ class DistributionGP(BagEstimator):
         task = self.make_task(bags, y, sample_weight)
         self._check_embedding()
         self._check_parameters()
+        self.__dict__.pop("_few", None)  # of a fit that failed
         ways, tried = self._ways(bags), dict[Place, tuple[str, float]]()
         way, place, fitted = ways[0], 0, None
         if self.embedding.n_candidates > 1:
             some = gp_fit.some_of(bags.n_bags, gp_fit.SEARCH_BAGS)
             few, known = bags.some(some, MOST_POINTS), task.take(some)
+            self._few = some, few
             tried = self._try_out(few, known, ways)
             losses = {at: loss for at, (_, loss) in tried.items()}
             (way, place), fitted = self._chosen(few, known, losses, bags.n_bags)
@@ -265,6 +281,7 @@ class DistributionGP(BagEstimator):
         self._sampler()
 
     def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
+        self.__dict__.pop("_few", None)
         super()._keep(bags, task, pooled, head)
         self.tried_ = {}
         if self.diagnostics_ is not None:
@@ -521,11 +538,38 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         return "auto" if name == "auto" and self.support is None else "no"
 
     def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
+        few = self.__dict__.pop("_few", None)
+        if task.likelihood is None:
+            head = self._checked_by_halves(bags, task, pooled.features, head, few)
         super()._keep(bags, task, pooled, head)
         (only,) = heads_of(head)
         real = "student" if np.isfinite(only.dof) else "gaussian"
         self.likelihood_ = real if self.likelihood == "auto" else str(self.likelihood)
         return self
+
+    def _checked_by_halves(
+        self, bags: Bags, task: Task, features: Features, head: AnyHead, few: Any
+    ) -> AnyHead:
+        """Return the head with a bag part that is true of bags that are cut in two."""
+        if few is None:
+            some = gp_fit.some_of(bags.n_bags, gp_fit.SEARCH_BAGS)
+            few = some, bags.some(some, MOST_POINTS)
+        some, bags = few
+        cut = bags.sizes >= LEAST_TO_CUT
+        if bags.weights is not None:
+            cut &= np.minimum.reduceat(bags.weights, bags.offsets[:-1]) > 0
+        if np.count_nonzero(cut) < LEAST_CUT:
+            return head
+        bags, design = bags[cut], task.design[some[cut]]
+        whole, *halves = (
+            summarise(_seen(part, features.centred), features, covariance=False)
+            for part in (bags, *bags.halves())
+        )
+        with one_thread("blas"):
+            if isinstance(head, GPDraws):
+                return replace(head, mode=head.mode.checked_by_halves(whole, halves, design))
+            assert isinstance(head, GPHead)
+            return head.checked_by_halves(whole, halves, design)
 
     def _checked(self, prediction: Prediction) -> Prediction:
         """Say so if predictions are extrapolations, of which counts have no standard deviation."""
@@ -566,7 +610,7 @@ class DistributionGPClassifier(DistributionGP, BagClassifier):
 
     P(y_i = 1) = Φ(f(μ_i)),  f ~ GP(0, κ),  μ_i ~ N(M_i, C_i)
 
-    The model of :class:`DistributionGPRegressor` for classes, by Laplace's approximation. Of many
+    The model of :class:`DistributionGPRegressor` for classes, by expectation propagation. Of many
     classes each has an f of its own, which tells it from the rest; they share all scales, and their
     probabilities are made to add up to one.
 

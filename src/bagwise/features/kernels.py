@@ -247,6 +247,9 @@ KERNELS: dict[str, Kernel] = {
 }
 KERNELS |= {f"additive-{name}": Additive(base=kernel) for name, kernel in KERNELS.items()}
 
+# What a kernel may be in a saved model: a new one has a name above, and is among them.
+KERNEL_CLASSES = tuple(dict.fromkeys(type(kernel) for kernel in KERNELS.values()))
+
 
 def as_kernel(kernel: Any) -> Kernel:
     """Return a kernel from its name, or the kernel itself.

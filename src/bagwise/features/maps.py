@@ -95,7 +95,8 @@ class Scaling:
         from.
         """
         if sample is None:
-            sample = bags.points[:: -(-bags.n_points // FENCE_POINTS)]
+            sample = bags.points if bags.weights is None else bags.points[bags.weights > 0]
+            sample = sample[:: -(-len(sample) // FENCE_POINTS)]
         center, scale = _moments(bags, *ordinary_range(sample.astype(np.float64)))
         constant = scale <= CONSTANT * np.abs(center)
         if constant.all():
@@ -163,7 +164,9 @@ def _blocks(bags: Bags) -> Iterator[Float64[np.ndarray, "n p"]]:
     rows = max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // bags.n_features))
     for batch in bags.batches("measuring columns"):
         for start in range(0, len(batch.points), rows):
-            yield batch.points[start : start + rows].astype(np.float64)
+            block = slice(start, start + rows)
+            counted = batch.shares[block] > 0 if bags.weighted else slice(None)
+            yield batch.points[block][counted].astype(np.float64)
 
 
 def sample_points(
@@ -171,11 +174,16 @@ def sample_points(
 ) -> Float64[np.ndarray, "m p"]:
     """Return at most n points drawn without replacement from all bags, in random order.
 
-    From a stream the same points are drawn as from the same bags in memory.
+    Points of weight 0 are left out. From a stream the same points are drawn as from the same bags
+    in memory.
     """
     n = min(n, max(MEDIAN_POINTS, SAMPLE_NUMBERS // bags.n_features))
     rows = rng.choice(bags.n_points, min(n, bags.n_points), replace=False)
-    drawn = bags.points_at(rows) if isinstance(bags, BagStream) else bags.points[rows]
+    if isinstance(bags, BagStream):
+        drawn, shares = bags.rows_at(rows)
+        drawn = drawn[shares > 0]
+    else:
+        drawn = bags.points[rows if bags.weights is None else rows[bags.weights[rows] > 0]]
     return drawn.astype(np.float64, copy=False)
 
 

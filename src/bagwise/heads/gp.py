@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,16 +12,24 @@ from bagwise.embedding.posterior import EmbeddingModel, EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.base import MIN_NOISE, Response
 from bagwise.inference.gp_evidence import GPProblem, Sizing
-from bagwise.inference.inducing import induce_labels, induce_latent
+from bagwise.inference.inducing import induce_classes, induce_labels, induce_latent
 from bagwise.inference.residuals import Spread, Tails
 from bagwise.inference.second_level import Coordinates, Inputs, Scales, SecondLevelKernel
 from bagwise.likelihoods.base import ClassLikelihood
+from bagwise.likelihoods.probit import Probit
 from bagwise.predictions.latent import Latent
 
 # Nodes on the way from the average bag to a bag, over which the gradient is averaged.
 NODES = 32
 
 NO_SPREAD = Spread(np.zeros(2), np.ones(2), np.zeros(6))
+
+
+# What is seen of the bag part, at least and at most; beyond, bags that are cut are others. How many
+# bags that it is right is worth, and the share of the noise that may turn out to be the bag's.
+SHARES = (0.25, 2.0)
+SHARE_PSEUDO_BAGS = 20.0
+MOST_OF_NOISE = 0.8
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +49,7 @@ class GPHead:
     loss : −log evidence per bag
     of_classes : whether latent values are those of classes
     dof : degrees of freedom of Student's t, or infinity: Gaussian
+    bag_share : of the bag part, that is seen where bags are cut in two; the rest counts as noise
     """
 
     model: EmbeddingModel
@@ -52,6 +62,7 @@ class GPHead:
     loss: float
     of_classes: bool
     dof: float = np.inf
+    bag_share: float = 1.0
 
     @classmethod
     def at(cls, problem: GPProblem, scales: Scales, loss: float) -> GPHead:
@@ -136,7 +147,9 @@ class GPHead:
         gram = kernel.between(self.basis, self.basis)
         cross, bag = kernel.between(state.inputs, self.basis), problem.bag_var(state)
         noise, weights, labels = problem.noise(self.scales), problem.weights, problem.labels
-        if problem.likelihood is not None:
+        if isinstance(problem.likelihood, Probit):
+            found = induce_classes(gram, cross, bag, weights, labels, problem.likelihood)
+        elif problem.likelihood is not None:
             found = induce_latent(gram, cross, bag, noise, weights, labels, problem.likelihood)
         else:
             noise = bag + noise
@@ -145,6 +158,50 @@ class GPHead:
         # left out, a residual is 1/(1 − leverage) as far away, of variance noise/(1 − leverage)
         away = (labels - found.mean) / (1.0 - found.leverage)
         return head, labels - away, away**2 * (1.0 - found.leverage) / np.maximum(noise, MIN_NOISE)
+
+    def checked_by_halves(
+        self, whole: BagStats, halves: Sequence[BagStats], design: Float64[np.ndarray, "n r"]
+    ) -> GPHead:
+        """Return the head with a bag part that is true of bags that are cut in two.
+
+        If mean_k is what is expected of a label given k points of the bag, its square change to
+        mean_N is what the variance falls by: E (mean_k − mean_N)² = bag_k − bag_N. Slopes are one
+        reason why it is not so, and another that the evidence cannot tell a label that is less
+        certain in small bags for other reasons. The variance in all stays as it is: what one part
+        gets, or loses, is the noise's.
+
+        Parameters
+        ----------
+        whole : statistics of some bags;  halves : of the halves of each
+        design : (n, r), of the bags
+        """
+        posterior = self.embed(whole)
+        log_size = self.sizing(posterior.sizes[posterior.size_of])
+        mean, bag = self._mean_and_bag(posterior, design, log_size)
+        seen = stated = 0.0
+        for half in halves:
+            there, left_open = self._mean_and_bag(self.embed(half), design, log_size)
+            seen += float(np.sum((there - mean) ** 2))
+            stated += float(np.sum(left_open - bag))
+        if not stated > MIN_NOISE * len(mean) or not seen > 0.0:
+            return self
+        believed = np.log(seen / stated) * len(mean) / (len(mean) + SHARE_PSEUDO_BAGS)
+        return replace(self, bag_share=float(np.clip(np.exp(believed), *SHARES)))
+
+    def _mean_and_bag(
+        self,
+        posterior: EmbeddingPosterior,
+        design: Float64[np.ndarray, "n r"],
+        log_size: Float64[np.ndarray, " n"],
+    ) -> tuple[Float64[np.ndarray, " n"], Float64[np.ndarray, " n"]]:
+        """Return means and, by slopes, bag parts; log N as an input is given."""
+        inputs = replace(
+            self._inputs(posterior, design), log_size=_within_reach(log_size, self.basis.log_size)
+        )
+        kernel = SecondLevelKernel(self.scales)
+        steep = kernel.slope(inputs, self.basis, self.alpha) ** 2
+        bag = np.sum(steep * inputs.var[inputs.group_of], axis=1)
+        return kernel.between(inputs, self.basis) @ self.alpha, bag
 
     def embed(self, stats: BagStats) -> EmbeddingPosterior:
         """Return the posterior at η and τ."""
@@ -162,13 +219,19 @@ class GPHead:
         mean = cross @ self.alpha
         prior = kernel.variance(inputs) - kernel.nugget(inputs)
         weights = np.maximum(prior - np.sum((cross @ self.precision) * cross, axis=1), 0.0)
-        left = Coordinates(self.model.spectrum, self.scales).var_of(posterior)[posterior.var_of]
-        bag = np.sum(kernel.slope(inputs, self.basis, self.alpha) ** 2 * left, axis=1)
+        coordinates = Coordinates(self.model.spectrum, self.scales)
+        steep = kernel.slope(inputs, self.basis, self.alpha) ** 2
+        bag = np.sum(steep * coordinates.var_of(posterior)[posterior.var_of], axis=1)
         own = np.arange(len(mean))
         if self.of_classes:  # the link has a noise of its own
             return Latent(mean[None], bag[None], own, weights, np.zeros(1))
         sizes = posterior.sizes[posterior.size_of]
         noise = self.scales.noise + self.scales.size_noise * self.sizing.smallness(sizes)
+        as_it_is = np.sum(steep * inputs.var[inputs.group_of], axis=1)
+        share = np.minimum(
+            self.bag_share, 1.0 + MOST_OF_NOISE * noise / np.maximum(as_it_is, MIN_NOISE)
+        )
+        bag, noise = share * bag, noise + (1.0 - share) * as_it_is
         factor = self.spread(mean, inputs.log_size)
         return Latent(
             mean[None],

@@ -9,8 +9,8 @@ what f varies around that average. To first order its variance is
 the α^T C_i α of the paper's model, in which f is linear. As g is not known before f is, the prior's
 average of it, κ's nugget, takes its place at first; then f is fitted again with the g just found.
 
-Given A = K + diag(bag) and the labels, :func:`regress` and :func:`laplace` have the evidence and
-its slope in A; the slopes in the scales of κ, in η and τ follow by the chain rule.
+Given A = K + diag(bag), :mod:`bagwise.inference.conditional` has the evidence of the labels and its
+slope in A; the slopes in the scales of κ, in η and τ follow by the chain rule.
 
 References
 ----------
@@ -20,24 +20,28 @@ Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, sections
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Protocol
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float64, Int
-from scipy.linalg import cho_solve, cholesky, get_lapack_funcs
 from scipy.optimize import minimize
 
 from bagwise.embedding.posterior import MAX_GROUPS, EmbeddingModel, EmbeddingPosterior, size_groups
+from bagwise.inference.conditional import (
+    Conditional,
+    Matrix,
+    Sites,
+    Vector,
+    laplace,
+    propagate,
+    regress,
+)
 from bagwise.inference.priors import sampling_doubt
 from bagwise.inference.second_level import Coordinates, Inputs, Scales, SecondLevelKernel
-from bagwise.likelihoods.base import Bend, Linked
-
-Vector = Float64[np.ndarray, " n"]
-Matrix = Float64[np.ndarray, "n n"]
-Place = Float64[np.ndarray, " q"]
+from bagwise.likelihoods.base import Linked
+from bagwise.likelihoods.probit import Probit
 
 # Mean and standard deviation of the prior of each scale, as in their vector; labels standardised.
 PRIORS = {
@@ -58,21 +62,12 @@ PRIORS = {
 # Least standard deviation of log sizes: bags that differ less count as nearly of one size.
 LEAST_SPREAD = 0.1
 
-# Least variance added to the diagonal, for labels of variance 1: keeps A well conditioned.
-JITTER = 1e-8
-
 # Steps of the search for the scales, at most, and the relative gain after which it ends.
 MAX_STEPS = 100
 TOLERANCE = 1e-6
 
 # How far scales may go from the middle of their priors, in standard deviations.
 BOUND = 6.0
-
-# Steps of Newton's method to the mode of latent values, when it ends, and how often a step that
-# leads uphill is halved: rounding error does, at the mode.
-NEWTON_STEPS = 50
-NEWTON_TOLERANCE = 1e-9
-HALVINGS = 40
 
 
 @dataclass(frozen=True)
@@ -103,171 +98,6 @@ class Sizing:
     def smallness(self, sizes: Vector) -> Vector:
         """Return Ñ/N."""
         return self.typical / sizes
-
-
-@dataclass(frozen=True, eq=False)
-class Conditional:
-    """What the labels say of a process with the Gram matrix A.
-
-    Attributes
-    ----------
-    loss : −log evidence
-    alpha : (n,); the mean at a new bag is k·α
-    precision : (n, n), P; the variance at a new bag falls by k^T P k
-    slope : (n, n), of the loss in A
-    by_noise : (n,), of the loss in the noise of each bag
-    """
-
-    loss: float
-    alpha: Vector
-    precision: Matrix
-    slope: Matrix
-    by_noise: Vector
-
-
-def regress(gram: Matrix, noise: Vector, labels: Vector) -> Conditional:
-    """Condition on real labels, y ~ N(0, A + V) with V = diag(noise).
-
-    −log p(y) = ½ y·α + ½ log|A + V| + constant,   P = (A + V)^-1,   α = P y,   slope ½ (P − αα^T)
-
-    Examples
-    --------
-    >>> fit = regress(np.eye(1), np.ones(1), np.array([2.0]))
-    >>> fit.alpha.round(6), fit.slope.round(6)
-    (array([1.]), array([[-0.25]]))
-    """
-    matrix = gram.copy()
-    matrix[np.diag_indices_from(matrix)] += noise + JITTER
-    factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-    precision = inverse_of(factor)
-    alpha = precision @ labels
-    loss = 0.5 * float(labels @ alpha) + float(np.sum(np.log(np.diagonal(factor))))
-    slope = _slope(precision, alpha)
-    return Conditional(loss, alpha, precision, slope, np.diagonal(slope))
-
-
-def _slope(precision: Matrix, alpha: Vector) -> Matrix:
-    slope = np.multiply.outer(alpha, -0.5 * alpha)
-    slope += 0.5 * precision
-    return slope
-
-
-def laplace(
-    gram: Matrix, noise: Vector, weights: Vector, labels: Vector, likelihood: Linked
-) -> Conditional:
-    """Condition on classes or counts, by Laplace's approximation around the most probable values.
-
-    With W the curvature of −log p there and B = I + W^½ A W^½, P = W^½ B^-1 W^½.
-
-    Parameters
-    ----------
-    gram : (n, n), A
-    noise : (n,), noise level of each bag, of likelihoods that have one
-    weights : (n,), of the labels' log probabilities
-    labels : (n,);  likelihood : Linked
-
-    Examples
-    --------
-    >>> from bagwise.likelihoods import Probit
-    >>> one = np.ones(2)
-    >>> laplace(np.eye(2), one, one, np.array([-1.0, 1.0]), Probit()).alpha.round(2)
-    array([-0.51,  0.51])
-    """
-    matrix = gram + JITTER * np.eye(len(labels))
-
-    bend_at = partial(bend_of, likelihood, labels, noise)
-    alpha, _, bend, value = to_mode(bend_at, weights, Duals(matrix), np.zeros(len(labels)))
-    half = np.sqrt(weights * bend.second)
-    factor = _laplace_factor(matrix, half)
-    precision = inverse_of(factor)
-    precision *= half[:, None] * half
-    through = precision @ matrix
-    left_var = np.diagonal(matrix) - np.sum(through * matrix, axis=0)
-    pull = 0.5 * weights * left_var * bend.third  # of ½ log|B| in the mode
-    moved = pull - through @ pull  # (I + WA)^-1 of it: the mode moves with A
-    slope, cross = _slope(precision, alpha), np.multiply.outer(0.5 * moved, alpha)
-    slope += cross
-    slope += cross.T
-    by_noise = weights * (
-        bend.noise_value + 0.5 * left_var * bend.noise_second - (matrix @ moved) * bend.noise_first
-    )
-    loss = value + float(np.sum(np.log(np.diagonal(factor))))
-    return Conditional(loss, alpha, precision, slope, by_noise)
-
-
-def bend_of(likelihood: Linked, labels: Vector, noise: Vector, latent: Vector) -> Bend:
-    """Return what a likelihood says of the labels; latent values come last."""
-    return likelihood.bend(labels, latent, noise)
-
-
-class Places(Protocol):
-    """Coordinates in which latent values are linear."""
-
-    def latent(self, at: Place) -> tuple[Vector, float]:
-        """Return the latent values, and −log of their prior."""
-        ...
-
-    def newton(self, at: Place, slope: Vector, curve: Vector) -> Place:
-        """Return the step to where the quadratic approximation is least.
-
-        ``slope`` and ``curve`` are derivatives of −log p of the labels in the latent values.
-        """
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class Duals:
-    """Latent values f = Aα, with the prior ½ α·f."""
-
-    matrix: Matrix
-
-    def latent(self, at: Vector) -> tuple[Vector, float]:
-        """Return Aα and ½ α^T A α."""
-        latent = self.matrix @ at
-        return latent, 0.5 * float(at @ latent)
-
-    def newton(self, at: Vector, slope: Vector, curve: Vector) -> Vector:
-        """Return (I + WA)^-1 (−slope − α): of what is left, so that no digits cancel."""
-        left, half = -slope - at, np.sqrt(curve)
-        factor = _laplace_factor(self.matrix, half)
-        inner = cho_solve((factor, True), half * (self.matrix @ left), check_finite=False)
-        return left - half * inner
-
-
-def to_mode(
-    bend_at: Callable[[Vector], Bend], weights: Vector, places: Places, start: Place
-) -> tuple[Place, Vector, Bend, float]:
-    """Find the mode of latent values by Newton's method, with steps that lead uphill halved.
-
-    Parameters
-    ----------
-    bend_at : latent values ↦ −log p of the labels and its derivatives;  weights : (n,), of the bags
-    places : coordinates of latent values
-    start : coordinates, at which latent values are those of the average bag
-
-    Returns
-    -------
-    coordinates, latent values, their Bend, and −log of likelihood and prior
-    """
-    at = start
-    latent, penalty = places.latent(at)
-    bend = bend_at(latent)
-    value = penalty + float(weights @ bend.value)
-    for _ in range(NEWTON_STEPS):
-        step = places.newton(at, weights * bend.first, weights * bend.second)
-        before, share = value, 1.0
-        for _ in range(HALVINGS):
-            new = at + share * step
-            latent, penalty = places.latent(new)
-            bend = bend_at(latent)
-            value = penalty + float(weights @ bend.value)
-            if value <= before + NEWTON_TOLERANCE * len(weights):
-                break
-            share *= 0.5
-        at = new
-        if before - value < NEWTON_TOLERANCE * len(weights):
-            break
-    return at, latent, bend, value
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,6 +143,11 @@ class GPProblem:
         """Typical size of each group, and the group of each bag."""
         return size_groups(self.sizes, self.most_groups)
 
+    @cached_property
+    def _sites(self) -> dict[str, Sites]:
+        """Where expectation propagation ended at the last scales: it is near the next ones."""
+        return {}
+
     def take(self, bags: np.ndarray) -> GPProblem:
         """Return the problem of some of the bags."""
         return replace(
@@ -357,6 +192,12 @@ class GPProblem:
         """Condition on the labels."""
         if self.likelihood is None:
             return regress(gram, self.noise(scales), self.labels)
+        if isinstance(self.likelihood, Probit):
+            known = self._sites.get("last")
+            found = propagate(gram, self.weights, self.labels, self.likelihood, known)
+            if found.sites is not None:
+                self._sites["last"] = found.sites
+            return found
         return laplace(gram, self.noise(scales), self.weights, self.labels, self.likelihood)
 
     def fit(self, scales: Scales) -> tuple[State, Conditional]:
@@ -490,21 +331,3 @@ class State:
     def said_var(self) -> Float64[np.ndarray, "n c"]:
         """ηλκ/(1 − κ)²: what is left open of a bag, in units of what it says."""
         return self.coordinates.prior_var * self.slack / np.maximum(1.0 - self.slack, TINY) ** 2
-
-
-def inverse_of(factor: Matrix) -> Matrix:
-    """Return the inverse of L L^T, given L."""
-    (potri,) = get_lapack_funcs(("potri",), (factor,))
-    inverse, info = potri(factor, lower=True)
-    if info:
-        raise np.linalg.LinAlgError
-    inverse = np.tril(inverse)
-    inverse += np.tril(inverse, -1).T
-    return inverse
-
-
-def _laplace_factor(matrix: Matrix, half: Vector) -> Matrix:
-    """Return the Cholesky factor of I + W^½ A W^½."""
-    inner = matrix * half[:, None] * half
-    inner[np.diag_indices_from(inner)] += 1.0
-    return cholesky(inner, lower=True, overwrite_a=True, check_finite=False)

@@ -19,8 +19,21 @@ import numpy as np
 from jaxtyping import Float64
 from scipy.linalg import cholesky, eigh, solve_triangular
 
-from bagwise.inference.gp_evidence import JITTER, Place, bend_of, to_mode
+from bagwise.inference.conditional import (
+    JITTER,
+    LEAST_LEFT,
+    SWEEP_TOLERANCE,
+    SWEEPS,
+    Place,
+    bend_of,
+    change,
+    moved_to,
+    sites_at_mode,
+    sites_of,
+    to_mode,
+)
 from bagwise.likelihoods.base import Linked
+from bagwise.likelihoods.probit import Probit
 
 Vector = Float64[np.ndarray, " n"]
 Cross = Float64[np.ndarray, "n m"]
@@ -67,14 +80,14 @@ def induce_latent(
     labels: Vector,
     likelihood: Linked,
 ) -> Induced:
-    """Condition on classes or counts, by Laplace's approximation.
+    """Condition on counts, by Laplace's approximation.
 
     Latent values are Ψv + Db with D = diag(bag_var) and b ~ N(0, D^-1), which is integrated over
     as v is: with W the curvature of −log p, bags have the precision W/(1 + WD).
 
     Parameters
     ----------
-    noise, weights, labels, likelihood : as in :func:`bagwise.inference.gp_evidence.laplace`
+    noise, weights, labels, likelihood : as in :func:`bagwise.inference.conditional.laplace`
     """
     features, back = _features(gram, cross)
     m, n = features.shape[1], len(labels)
@@ -87,6 +100,48 @@ def induce_latent(
     target = (curve * latent - weights * bend.first) / widened
     found = _solved(features, back, curve / widened, target)
     return replace(found, alpha=back @ at[:m], mean=features @ at[:m])
+
+
+def induce_classes(
+    gram: Float64[np.ndarray, "m m"],
+    cross: Cross,
+    bag_var: Vector,
+    weights: Vector,
+    labels: Vector,
+    likelihood: Probit,
+) -> Induced:
+    """Condition on classes, by expectation propagation.
+
+    With the sites s and ν of :func:`bagwise.inference.conditional.propagate`, and what a bag varies
+    integrated over, bags have the precision s/(1 + sD).
+    """
+    features, back = _features(gram, cross)
+    none, m = np.zeros(len(labels)), features.shape[1]
+    bend_at = partial(bend_of, likelihood, labels, none)
+    start = np.zeros(m + len(labels))
+    _, latent, bend, _ = to_mode(bend_at, weights, BasisAndBags(features, bag_var), start)
+    sites, before, share = sites_at_mode(bend, weights, latent), np.inf, 1.0
+    prior_var = np.sum(features**2, axis=1)
+    for _ in range(SWEEPS):
+        curve, pull = sites
+        widened = 1.0 + curve * bag_var
+        precision, target = curve / widened, pull / widened
+        hessian = features.T @ (precision[:, None] * features)
+        hessian[np.diag_indices_from(hessian)] += 1.0
+        factor = cholesky(hessian, lower=True, check_finite=False)
+        half = solve_triangular(factor, features.T, lower=True, check_finite=False)
+        var, mean = np.sum(half**2, axis=0), half.T @ (half @ target)
+        # what is known of f_i without its label: no less than before there were any labels
+        left = np.maximum(1.0 - precision * var, var / np.maximum(prior_var, JITTER))
+        left = np.maximum(left, LEAST_LEFT)
+        around, spread = (mean - var * target) / left, var / left + bag_var + JITTER
+        _, new = sites_of(likelihood, labels, weights, around, spread)
+        moved = change(sites, new)
+        if moved < SWEEP_TOLERANCE:
+            break
+        share, before = share if moved < before else 0.5 * share, moved
+        sites = moved_to(sites, new, share)
+    return _solved(features, back, precision, target)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,8 @@
 """Likelihoods: how a label depends on the Gaussian latent value N(ξ, ν) of a bag.
 
 A likelihood owns its log density, integrated over the latent value, with the derivatives that
-optimisers need, and the predictive distribution that follows. Adding one is adding a file here.
+optimisers need, and the predictive distribution that follows. docs/design.md says what else a new
+one touches.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ from scipy.special import betaincinv
 from bagwise._utils.levels import LEVEL, check_level
 from bagwise.bags.per_bag import PerBag
 from bagwise.exceptions import BagwiseError
+from bagwise.predictions.by_size import equal_shares, rows_by_size, sizes_of, text_table
 from bagwise.predictions.classes import check_class_labels, place_of
 from bagwise.predictions.gaussian import check_targets
-from bagwise.predictions.size_groups import equal_shares, size_groups, sizes_of, text_table
 from bagwise.predictions.tabular import frame_of
 
 __all__ = [
@@ -314,7 +314,7 @@ def evaluate(
     n_bags = len(next(iter(columns.values())))
     if n_bags == 0:
         raise BagwiseError.because("y is empty", "at least one bag", "Check how they were chosen.")
-    by_size = size_groups(sizes_of(prediction, sizes), edges, n_bags)
+    by_size = rows_by_size(sizes_of(prediction, sizes), edges, n_bags)
     groups = [("all", np.ones(n_bags, dtype=bool)), *by_size]
     return Scores([_row(label, mask, columns) for label, mask in groups], level)
 

@@ -185,7 +185,7 @@ class Census:
     Attributes
     ----------
     n_points;  gaps : number of missing values by column;  weighted : whether points have weights
-    spread : mean and squares of the points, if that is asked for;  extremes : their range
+    spread : mean and squares of the points that count, if that is asked for
     extremes, constancy : for outliers and, if watched, for columns that are constant in bags
     """
 
@@ -220,7 +220,8 @@ class Census:
         self.n_points += len(rows.points)
         self.extremes.add(rows.points)
         if self.spread is not None:
-            self.spread.add(rows.points.astype(np.float64, copy=False))
+            counted = slice(None) if rows.weights is None else rows.weights > 0
+            self.spread.add(rows.points[counted].astype(np.float64, copy=False))
         if self.constancy is not None and self.constancy.possible:
             bag_of_rows = pieces.grouping.unsort(np.repeat(pieces.codes, pieces.sizes))
             self.constancy.add(rows.points, bag_of_rows)
@@ -288,22 +289,24 @@ class Census:
 
 
 class Spread:
-    """Mean of points, and Σ (x − center)², as batches come: both are (p,)."""
+    """Mean of points and Σ (x − center)², both (p,), and their number n, as batches come."""
 
     def __init__(self) -> None:
-        self._n = 0
+        self.n = 0
         self.center = self.squares = np.zeros(0)
 
     def add(self, points: Float64[np.ndarray, "m p"]) -> None:
         """Merge mean and squares of these points with those before (Chan, Golub, LeVeque 1983)."""
-        n, m = self._n, len(points)
+        n, m = self.n, len(points)
+        if not m:
+            return
         center = points.mean(axis=0)
         squares = ((points - center) ** 2).sum(axis=0)
         if n:
             gap = center - self.center
             center = self.center + gap * (m / (n + m))
             squares = self.squares + squares + gap**2 * (n * m / (n + m))
-        self.center, self.squares, self._n = center, squares, n + m
+        self.center, self.squares, self.n = center, squares, n + m
 
 
 class Lessons:

@@ -28,6 +28,7 @@ from bagwise.exceptions import BagwiseError, InvalidBagsError
 
 PARQUET = (".parquet", ".pq")
 CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+TABLES = (*PARQUET, *CSV)
 
 # Rows, or numbers if rows are long, that are read at once. Many, so that bags whose rows are
 # scattered over the file have several in a batch; few enough that a batch takes 32 MB.
@@ -300,7 +301,7 @@ def _no_file(path: Path) -> BagwiseError:
 def kind_of(path: Path) -> str:
     """Return "parquet" or "csv", as the name of a file says, or of all files of a folder."""
     kinds: dict[str, Path] = {}
-    for file in files_in(path, (*PARQUET, *CSV)):
+    for file in files_in(path, TABLES):
         name = file.name.lower()
         kinds["parquet" if name.endswith(PARQUET) else "csv" if name.endswith(CSV) else ""] = file
     if "" in kinds:
@@ -320,7 +321,7 @@ def kind_of(path: Path) -> str:
 
 def is_csv(path: Path) -> bool:
     """Whether a path is a CSV file, or a folder with nothing but such."""
-    files = files_in(path, (*PARQUET, *CSV))
+    files = files_in(path, TABLES)
     return all(file.name.lower().endswith(CSV) for file in files)
 
 

@@ -43,7 +43,7 @@ from bagwise.estimators.saving.values import (
     unsaveable,
 )
 from bagwise.exceptions import SavedModelError
-from bagwise.features.kernels import RBF, Additive, Energy, Linear, Matern
+from bagwise.features.kernels import KERNEL_CLASSES
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
 from bagwise.heads.base import ClassHeads, FixedEffects
 from bagwise.heads.gp import GPHead
@@ -67,7 +67,7 @@ from bagwise.likelihoods import Gaussian, Logistic, Probit
 CLASSES: dict[str, type] = {
     cls.__name__: cls
     for cls in (
-        *(RBF, Matern, Linear, Energy, Additive),
+        *KERNEL_CLASSES,
         *(Scaling, LandmarkFeatures, FourierFeatures, Bags),
         *(FixedEffects, WeightPosterior, EmbeddingModel, Mode, Draws, Trajectories, ScalePriors),
         *(LinearHead, ShrinkageHead, PosteriorHead, SecondLevel, LandmarkRidgeHead),
@@ -126,6 +126,7 @@ def fields_of(cls: Any) -> dict[str, Any]:
 
     Examples
     --------
+    >>> from bagwise.features.kernels import Matern
     >>> fields_of(Matern)
     {'bandwidth': float | None, 'smoothness': <class 'float'>}
     """

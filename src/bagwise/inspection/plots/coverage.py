@@ -15,9 +15,9 @@ from scipy.stats import binom
 from bagwise.bags.per_bag import PerBag
 from bagwise.exceptions import BagwiseError
 from bagwise.inspection.plots.style import axes_or_new, journal, shades
+from bagwise.predictions.by_size import rows_by_size, sizes_of
 from bagwise.predictions.metrics import ClassPredictive, Predictive
 from bagwise.predictions.metrics import pit as transform
-from bagwise.predictions.size_groups import size_groups, sizes_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,7 +74,7 @@ def by_group(
             "Draw plots.reliability(bagwise.metrics.reliability(prediction, y)).",
         )
     values = transform(prediction, y)
-    groups = size_groups(sizes_of(prediction, sizes), edges, len(values))
+    groups = rows_by_size(sizes_of(prediction, sizes), edges, len(values))
     if not groups:
         return [Transformed("all bags", values)]
     return [Transformed(f"N = {name}", values[mask]) for name, mask in groups]

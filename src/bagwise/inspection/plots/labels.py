@@ -12,7 +12,7 @@ from matplotlib.colors import Normalize
 from bagwise.bags.per_bag import PerBag, numbers_per_bag
 from bagwise.exceptions import BagwiseError
 from bagwise.inspection.plots.style import shades
-from bagwise.predictions.size_groups import equal_shares, size_groups
+from bagwise.predictions.by_size import equal_shares, rows_by_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -97,7 +97,7 @@ def predicted_against_true(
 def _scatter_by_size(
     ax: Axes, y: np.ndarray, shown: np.ndarray, sizes: np.ndarray, options: dict[str, Any]
 ) -> None:
-    groups = size_groups(sizes, equal_shares(sizes, SIZE_COLORS).tolist(), len(y))
+    groups = rows_by_size(sizes, equal_shares(sizes, SIZE_COLORS).tolist(), len(y))
     for (name, mask), color in zip(groups, shades(len(groups)), strict=True):
         ax.scatter(y[mask], shown[mask], color=color, alpha=0.6, label=f"N = {name}", **options)
     ax.legend(loc="upper left", handletextpad=0.1)
@@ -125,7 +125,7 @@ def predictions_by_size(
     """
     ids = next((getattr(p, "ids", None) for p in predictions.values()), None)
     y, sizes = numbers_per_bag(y, ids), numbers_per_bag(sizes, ids, "sizes")
-    rows = size_groups(sizes, edges, len(y))
+    rows = rows_by_size(sizes, edges, len(y))
     if len(rows) > MAX_ROWS:
         raise BagwiseError.because(
             f"edges make {len(rows)} groups of bag sizes",

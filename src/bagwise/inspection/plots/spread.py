@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from bagwise.bags.per_bag import PerBag, numbers_per_bag
 from bagwise.exceptions import BagwiseError
 from bagwise.inspection.plots.style import PART_NAMES, PARTS, axes_or_new, journal
+from bagwise.predictions.by_size import rows_by_size
 from bagwise.predictions.classes import ClassPrediction, ManyClassPrediction
 from bagwise.predictions.gaussian import Prediction
-from bagwise.predictions.size_groups import size_groups
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -150,7 +150,7 @@ def spread_of(
         raise BagwiseError.because(
             "the prediction came without bag sizes", "the size of every bag", "Pass sizes=."
         )
-    groups = size_groups(sizes, edges, len(prediction))
+    groups = rows_by_size(sizes, edges, len(prediction))
     parts = prediction.parts.to_dict()
     return Spread(
         [name for name, _ in groups],

@@ -20,10 +20,10 @@ from bagwise.inspection.plots.style import BLUE, CYCLE, ORANGE
 from bagwise.inspection.report.case import Case, name_of
 from bagwise.inspection.report.comparison import CLEAR, Comparison, Estimate, minus, shown
 from bagwise.inspection.report.svg import canvas, element, variable
+from bagwise.predictions.by_size import rows_by_size
 from bagwise.predictions.counts import CountPrediction
 from bagwise.predictions.joined import Joined, JoinedManyClassPrediction, JoinedPrediction
 from bagwise.predictions.metrics import binomial_interval, pit, reliability
-from bagwise.predictions.size_groups import size_groups
 
 # More dots than this hide each other.
 MAX_DOTS = 4_000
@@ -312,7 +312,7 @@ def _by_size(
     target: float,
 ) -> list[tuple[str, str]]:
     """Draw value, lower and upper end of a score by bag size and model; return the legend."""
-    groups = size_groups(case.sizes, None, case.bags.n_bags)
+    groups = rows_by_size(case.sizes, None, case.bags.n_bags)
     models = comparison.models[:MAX_SERIES]
     ax.axhline(target, color="0.45", linewidth=0.9, linestyle=(0, (4, 3)))
     for k, model in enumerate(models):

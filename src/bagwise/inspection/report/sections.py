@@ -31,7 +31,7 @@ from bagwise.inspection.report.pictures import (
     spread_by_size,
 )
 from bagwise.inspection.report.reasons import Reasons
-from bagwise.predictions.size_groups import size_groups
+from bagwise.predictions.by_size import rows_by_size
 
 SCORE_NAMES = {
     "rmse": "RMSE",
@@ -240,7 +240,7 @@ def _coverage(case: Case, best: ModelScores) -> list[str]:
     sentence = f"The {level} intervals of {best.name} hold {value} ± {error} of the labels"
     sentences = [f"{sentence}: {_judged(found, case.level, case.bags.n_bags)}."]
     worst: tuple[float, str] | None = None
-    for label, mask in size_groups(case.sizes, None, case.bags.n_bags):
+    for label, mask in rows_by_size(case.sizes, None, case.bags.n_bags):
         share, n = float(best.bags["coverage"][mask].mean()), int(mask.sum())
         off = abs(share - case.level) / np.sqrt(case.level * (1 - case.level) / n)
         if off > CLEAR + 1 and (worst is None or off > worst[0]):

@@ -25,7 +25,7 @@ def sizes_of(prediction: Any, sizes: Any) -> ArrayLike | None:
     return numbers_per_bag(sizes, getattr(prediction, "ids", None), "sizes", BagwiseError)
 
 
-def size_groups(
+def rows_by_size(
     sizes: ArrayLike | None, edges: Sequence[float] | None, n_bags: int
 ) -> list[tuple[str, np.ndarray]]:
     """Label and mask (n_bags,) of every group of bag sizes that is not empty.
@@ -39,7 +39,7 @@ def size_groups(
 
     Examples
     --------
-    >>> [(label, int(mask.sum())) for label, mask in size_groups([1, 3, 5, 9], (1, 2, 6), 4)]
+    >>> [(label, int(mask.sum())) for label, mask in rows_by_size([1, 3, 5, 9], (1, 2, 6), 4)]
     [('1', 1), ('2–5', 2), ('6+', 1)]
     """
     if sizes is None and edges is None:

@@ -1,0 +1,385 @@
+"""What labels say of a Gaussian process with a given Gram matrix A, with exact derivatives.
+
+Real labels in closed form (:func:`regress`), classes by expectation propagation
+(:func:`propagate`), counts by Laplace's approximation (:func:`laplace`).
+
+References
+----------
+Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, sections 3.4, 3.6 and
+5.4–5.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float64
+from scipy.linalg import cho_solve, cholesky, get_lapack_funcs, solve_triangular
+
+from bagwise.likelihoods.base import Bend, Linked
+from bagwise.likelihoods.probit import Probit
+
+Vector = Float64[np.ndarray, " n"]
+Matrix = Float64[np.ndarray, "n n"]
+Place = Float64[np.ndarray, " q"]
+
+# s and ν of each label, by which exp(νf − ½ sf²) takes its place.
+Sites = tuple[Vector, Vector]
+
+# Least variance added to the diagonal, for labels of variance 1: keeps A well conditioned.
+JITTER = 1e-8
+
+# Steps of Newton's method to the mode of latent values, when it ends, and how often a step that
+# leads uphill is halved: rounding error does, at the mode.
+NEWTON_STEPS = 50
+NEWTON_TOLERANCE = 1e-9
+HALVINGS = 40
+
+# Sweeps of expectation propagation, at most, the largest change of a label's part after which they
+# end, and the least share of a variance that is left without it.
+SWEEPS = 60
+SWEEP_TOLERANCE = 1e-6
+LEAST_LEFT = 1e-10
+
+# Panels of integrals over one latent value: how far they reach, in standard deviations, where Φ
+# bends, and nodes of each.
+REACH, BENDS, PANEL_NODES = 9.0, 6.0, 30
+
+
+@dataclass(frozen=True, eq=False)
+class Conditional:
+    """What the labels say of a process with the Gram matrix A.
+
+    Attributes
+    ----------
+    loss : −log evidence
+    alpha : (n,); the mean at a new bag is k·α
+    precision : (n, n), P; the variance at a new bag falls by k^T P k
+    slope : (n, n), of the loss in A
+    by_noise : (n,), of the loss in the noise of each bag
+    sites : s and ν of expectation propagation, from which it may start again
+    """
+
+    loss: float
+    alpha: Vector
+    precision: Matrix
+    slope: Matrix
+    by_noise: Vector
+    sites: Sites | None = None
+
+
+def regress(gram: Matrix, noise: Vector, labels: Vector) -> Conditional:
+    """Condition on real labels, y ~ N(0, A + V) with V = diag(noise).
+
+    −log p(y) = ½ y·α + ½ log|A + V| + constant,   P = (A + V)^-1,   α = P y,   slope ½ (P − αα^T)
+
+    Examples
+    --------
+    >>> fit = regress(np.eye(1), np.ones(1), np.array([2.0]))
+    >>> fit.alpha.round(6), fit.slope.round(6)
+    (array([1.]), array([[-0.25]]))
+    """
+    matrix = gram.copy()
+    matrix[np.diag_indices_from(matrix)] += noise + JITTER
+    factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+    precision = inverse_of(factor)
+    alpha = precision @ labels
+    loss = 0.5 * float(labels @ alpha) + float(np.sum(np.log(np.diagonal(factor))))
+    slope = _slope(precision, alpha)
+    return Conditional(loss, alpha, precision, slope, np.diagonal(slope))
+
+
+def _slope(precision: Matrix, alpha: Vector) -> Matrix:
+    slope = np.multiply.outer(alpha, -0.5 * alpha)
+    slope += 0.5 * precision
+    return slope
+
+
+def laplace(
+    gram: Matrix, noise: Vector, weights: Vector, labels: Vector, likelihood: Linked
+) -> Conditional:
+    """Condition on classes or counts, by Laplace's approximation around the most probable values.
+
+    With W the curvature of −log p there and B = I + W^½ A W^½, P = W^½ B^-1 W^½.
+
+    Parameters
+    ----------
+    gram : (n, n), A
+    noise : (n,), noise level of each bag, of likelihoods that have one
+    weights : (n,), of the labels' log probabilities
+    labels : (n,);  likelihood : Linked
+
+    Examples
+    --------
+    >>> from bagwise.likelihoods import Probit
+    >>> one = np.ones(2)
+    >>> laplace(np.eye(2), one, one, np.array([-1.0, 1.0]), Probit()).alpha.round(2)
+    array([-0.51,  0.51])
+    """
+    matrix = gram + JITTER * np.eye(len(labels))
+
+    bend_at = partial(bend_of, likelihood, labels, noise)
+    alpha, _, bend, value = to_mode(bend_at, weights, Duals(matrix), np.zeros(len(labels)))
+    half = np.sqrt(weights * bend.second)
+    factor = _laplace_factor(matrix, half)
+    precision = inverse_of(factor)
+    precision *= half[:, None] * half
+    through = precision @ matrix
+    left_var = np.diagonal(matrix) - np.sum(through * matrix, axis=0)
+    pull = 0.5 * weights * left_var * bend.third  # of ½ log|B| in the mode
+    moved = pull - through @ pull  # (I + WA)^-1 of it: the mode moves with A
+    slope, cross = _slope(precision, alpha), np.multiply.outer(0.5 * moved, alpha)
+    slope += cross
+    slope += cross.T
+    by_noise = weights * (
+        bend.noise_value + 0.5 * left_var * bend.noise_second - (matrix @ moved) * bend.noise_first
+    )
+    loss = value + float(np.sum(np.log(np.diagonal(factor))))
+    return Conditional(loss, alpha, precision, slope, by_noise)
+
+
+def sites_of(
+    likelihood: Probit, labels: Vector, weights: Vector, around: Vector, spread: Vector
+) -> tuple[Vector, Sites]:
+    """Return −log ∫ p(y | f)^w N(f; m, v) df, and s and ν that give f the same mean and variance.
+
+    With g and h the first two derivatives of that log in m, f has the mean m + vg and the variance
+    v + v²h. They are in closed form where w = 1.
+
+    Parameters
+    ----------
+    weights : (n,), w;  around, spread : (n,), m and v
+    """
+    terms = likelihood.terms(labels, around, 1.0 + spread)
+    left = np.maximum(1.0 - spread * terms.mean_mean, LEAST_LEFT)
+    value, curve = terms.value, terms.mean_mean / left
+    pull = (around * terms.mean_mean - terms.by_mean) / left
+    other = weights != 1.0
+    if other.any():
+        m, v = around[other], spread[other]
+        found, mean, var = _integrated(likelihood, labels[other], weights[other], m, v)
+        value[other] = found
+        curve[other] = np.maximum(v - var, 0.0) / (v * var)
+        pull[other] = (mean - m) / var + m * curve[other]  # mean/var − m/v
+    return value, (curve, pull)
+
+
+def _integrated(
+    likelihood: Probit, labels: Vector, weights: Vector, around: Vector, spread: Vector
+) -> tuple[Vector, Vector, Vector]:
+    """Return −log ∫ p(y | f)^w N(f; m, v) df, and mean and variance of f, by Gauss–Legendre panels.
+
+    The integrand is log-concave, and from its mode falls at least as fast as N(·, v): panels reach
+    so far, with one where it is largest and one where p bends.
+    """
+    mode, none = around, np.zeros_like(around)
+    for _ in range(NEWTON_STEPS):
+        bend = likelihood.bend(labels, mode, none)
+        curve = 1.0 / spread + weights * bend.second
+        step = ((mode - around) / spread + weights * bend.first) / curve
+        mode = mode - step
+        if np.all(np.abs(step) <= 1e-6 / np.sqrt(curve)):
+            break
+    wide, narrow = REACH * np.sqrt(spread), 6.0 / np.sqrt(curve)
+    edges = np.stack(
+        [mode - wide, mode - narrow, mode + narrow, mode + wide, none - BENDS, none + BENDS]
+    )
+    edges = np.sort(np.clip(edges, mode - wide, mode + wide), axis=0)
+    nodes, shares = np.polynomial.legendre.leggauss(PANEL_NODES)
+    half = 0.5 * np.diff(edges, axis=0)[..., None]
+    f = (0.5 * (edges[1:] + edges[:-1])[..., None] + half * nodes).transpose(1, 0, 2)
+    mass = (half * shares).transpose(1, 0, 2)
+    y, w, m, v = (each[:, None, None] for each in (labels, weights, around, spread))
+    logs = w * likelihood.log_prob(y, f, 1.0) - 0.5 * (f - m) ** 2 / v
+    top = logs.max(axis=(1, 2), keepdims=True)
+    mass = mass * np.exp(logs - top)
+    total = mass.sum(axis=(1, 2))
+    mean = np.sum(mass * f, axis=(1, 2)) / total
+    var = np.sum(mass * (f - mean[:, None, None]) ** 2, axis=(1, 2)) / total
+    return 0.5 * np.log(2.0 * np.pi * spread) - top[:, 0, 0] - np.log(total), mean, var
+
+
+def moved_to(sites: Sites, new: Sites, share: float) -> Sites:
+    """Return sites on the way to new ones."""
+    return sites[0] + share * (new[0] - sites[0]), sites[1] + share * (new[1] - sites[1])
+
+
+def change(sites: Sites, new: Sites) -> float:
+    """Return how far sites are from new ones."""
+    return float(max(np.abs(new[0] - sites[0]).max(), np.abs(new[1] - sites[1]).max()))
+
+
+def sites_at_mode(bend: Bend, weights: Vector, latent: Vector) -> Sites:
+    """Return the sites of Laplace's approximation, from which to start."""
+    return weights * bend.second, weights * (bend.second * latent - bend.first)
+
+
+def propagate(
+    gram: Matrix,
+    weights: Vector,
+    labels: Vector,
+    likelihood: Probit,
+    sites: Sites | None = None,
+) -> Conditional:
+    """Condition on classes by expectation propagation, far nearer to the truth than Laplace.
+
+    Laplace's values are those of the mode; where classes are clear the posterior is skewed, its
+    mean is further out, and probabilities made of the mode are not as sure as they should be. Each
+    label is replaced by exp(ν_i f − ½ s_i f²) such that mean and variance of f_i are those with the
+    label itself in its place, all others being replaced. With D = diag(s), n = ν and Σ =
+    (A^-1 + D)^-1,
+
+    log p ≈ Σ_i c_i + ½ n·Σn − ½ log|I + DA|,   P = (A + D^-1)^-1,   α = n − DΣn
+
+    and the slope is ½ (P − αα^T), as for real labels,
+
+    where c_i is the log of what the label integrates to, less that of what replaces it. A label of
+    weight w has the probability p(y | f)^w.
+
+    Parameters
+    ----------
+    gram : (n, n), A;  weights : (n,);  labels : (n,), −1 or +1
+    likelihood : Probit
+    sites : s and ν (n,) to start from, by default those at the mode
+
+    References
+    ----------
+    Kuss and Rasmussen (2005), Assessing approximate inference for binary Gaussian process
+    classification. Rasmussen and Williams (2006), section 3.6.
+
+    Examples
+    --------
+    >>> from bagwise.likelihoods import Probit
+    >>> one = np.ones(1)
+    >>> float(np.exp(-propagate(np.eye(1), one, one, Probit()).loss).round(6))  # Φ(0)
+    0.5
+    """
+    matrix = gram + JITTER * np.eye(len(labels))
+    none = np.zeros(len(labels))
+    if sites is None:
+        bend_at = partial(bend_of, likelihood, labels, none)
+        _, mean, bend, _ = to_mode(bend_at, weights, Duals(matrix), none)
+        sites = sites_at_mode(bend, weights, mean)
+    before, share = np.inf, 1.0
+    for _ in range(SWEEPS):
+        curve, pull = sites
+        half = np.sqrt(curve)
+        factor = _laplace_factor(matrix, half)
+        inner = solve_triangular(factor, half[:, None] * matrix, lower=True, check_finite=False)
+        var = np.maximum(np.diagonal(matrix) - np.sum(inner**2, axis=0), JITTER)
+        mean = matrix @ pull - inner.T @ (inner @ pull)
+        # what is known of f_i without its label: no less than before there were any labels
+        left = np.maximum(1.0 - curve * var, var / np.diagonal(matrix))
+        around, spread = (mean - var * pull) / left, var / left
+        value, new = sites_of(likelihood, labels, weights, around, spread)
+        moved = change(sites, new)
+        if moved < SWEEP_TOLERANCE:
+            break
+        share, before = share if moved < before else 0.5 * share, moved  # in doubt, slower
+        sites = moved_to(sites, new, share)
+    replaced = 0.5 * (2.0 * around * pull + pull**2 * spread - curve * around**2) / (
+        1.0 + curve * spread
+    ) - 0.5 * np.log1p(curve * spread)
+    loss = float(np.sum(value + replaced)) - 0.5 * float(pull @ mean)
+    loss += float(np.sum(np.log(np.diagonal(factor))))
+    precision = inverse_of(factor)
+    precision *= half[:, None] * half
+    alpha = pull - curve * mean
+    return Conditional(loss, alpha, precision, _slope(precision, alpha), none, (curve, pull))
+
+
+def bend_of(likelihood: Linked, labels: Vector, noise: Vector, latent: Vector) -> Bend:
+    """Return what a likelihood says of the labels; latent values come last."""
+    return likelihood.bend(labels, latent, noise)
+
+
+class Places(Protocol):
+    """Coordinates in which latent values are linear."""
+
+    def latent(self, at: Place) -> tuple[Vector, float]:
+        """Return the latent values, and −log of their prior."""
+        ...
+
+    def newton(self, at: Place, slope: Vector, curve: Vector) -> Place:
+        """Return the step to where the quadratic approximation is least.
+
+        ``slope`` and ``curve`` are derivatives of −log p of the labels in the latent values.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Duals:
+    """Latent values f = Aα, with the prior ½ α·f."""
+
+    matrix: Matrix
+
+    def latent(self, at: Vector) -> tuple[Vector, float]:
+        """Return Aα and ½ α^T A α."""
+        latent = self.matrix @ at
+        return latent, 0.5 * float(at @ latent)
+
+    def newton(self, at: Vector, slope: Vector, curve: Vector) -> Vector:
+        """Return (I + WA)^-1 (−slope − α): of what is left, so that no digits cancel."""
+        left, half = -slope - at, np.sqrt(curve)
+        factor = _laplace_factor(self.matrix, half)
+        inner = cho_solve((factor, True), half * (self.matrix @ left), check_finite=False)
+        return left - half * inner
+
+
+def to_mode(
+    bend_at: Callable[[Vector], Bend], weights: Vector, places: Places, start: Place
+) -> tuple[Place, Vector, Bend, float]:
+    """Find the mode of latent values by Newton's method, with steps that lead uphill halved.
+
+    Parameters
+    ----------
+    bend_at : latent values ↦ −log p of the labels and its derivatives;  weights : (n,), of the bags
+    places : coordinates of latent values
+    start : coordinates, at which latent values are those of the average bag
+
+    Returns
+    -------
+    coordinates, latent values, their Bend, and −log of likelihood and prior
+    """
+    at = start
+    latent, penalty = places.latent(at)
+    bend = bend_at(latent)
+    value = penalty + float(weights @ bend.value)
+    for _ in range(NEWTON_STEPS):
+        step = places.newton(at, weights * bend.first, weights * bend.second)
+        before, share = value, 1.0
+        for _ in range(HALVINGS):
+            new = at + share * step
+            latent, penalty = places.latent(new)
+            bend = bend_at(latent)
+            value = penalty + float(weights @ bend.value)
+            if value <= before + NEWTON_TOLERANCE * len(weights):
+                break
+            share *= 0.5
+        at = new
+        if before - value < NEWTON_TOLERANCE * len(weights):
+            break
+    return at, latent, bend, value
+
+
+def inverse_of(factor: Matrix) -> Matrix:
+    """Return the inverse of L L^T, given L."""
+    (potri,) = get_lapack_funcs(("potri",), (factor,))
+    inverse, info = potri(factor, lower=True)
+    if info:
+        raise np.linalg.LinAlgError
+    inverse = np.tril(inverse)
+    inverse += np.tril(inverse, -1).T
+    return inverse
+
+
+def _laplace_factor(matrix: Matrix, half: Vector) -> Matrix:
+    """Return the Cholesky factor of I + W^½ A W^½."""
+    inner = matrix * half[:, None] * half
+    inner[np.diag_indices_from(inner)] += 1.0
+    return cholesky(inner, lower=True, overwrite_a=True, check_finite=False)
