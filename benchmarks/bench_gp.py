@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Float64
@@ -57,9 +57,10 @@ def draw(n_bags: int) -> tuple[Bags, Float64[np.ndarray, " n"]]:
     return Bags.from_groups(points, bag), labels
 
 
-def run(quick: bool) -> list[Section]:
+def run(quick: bool) -> Iterator[Section]:
     """Time a whole fit beside its rival, and fits to more and more bags."""
-    return [_whole_fit(quick), _growth((10, 20) if quick else GROWING)]
+    yield _whole_fit(quick)
+    yield _growth((10, 20) if quick else GROWING)
 
 
 def _whole_fit(quick: bool) -> Section:
@@ -92,8 +93,9 @@ def _whole_fit(quick: bool) -> Section:
     section.add("fit, choice of a kernel included", cells, ours, FIT_TARGET)
     cells = [f"{rival:.2f}", f"{min(busy['rival']):.2f}", "1"]
     section.add("scikit-learn's on bag moments", cells, rival, None)
-    ratio = ours / rival
-    section.add("... ours to it", ["", "", f"{ratio:.2f}×"], ratio, RIVAL_TARGET)
+    ratio, busier = ours / rival, min(busy["ours"]) / min(busy["rival"])
+    cells = ["", f"{busier:.2f}×", f"{ratio:.2f}×"]
+    section.add("... ours to it", cells, ratio, RIVAL_TARGET)
     section.notes.append(
         f"Of scikit-learn's seconds {summed:.2f} are for the moments; its kernel is one RBF and "
         "noise, three scales in all."
