@@ -116,6 +116,45 @@ def test_a_prediction_far_from_all_labels_is_said_to_be_one():
         assert np.isfinite(model.predict([arrays[0], np.full((50, 1), 1e9)])).all()
 
 
+def nearly_equal_bags(rng, n):
+    """All points are one, but for a single one."""
+    arrays = [np.full((4, 2), 3.0) for _ in range(n)]
+    arrays[n // 2][0] += rng.normal(size=2)
+    return arrays
+
+
+@pytest.mark.filterwarnings("ignore:.*extrapolations", "ignore:.*less than a billionth")
+@pytest.mark.parametrize(
+    ("kind", "name", "seed"),
+    spread_out(list(product(["gaussian", "nearly-equal"], list(ESTIMATORS)[:-1], range(3))), 2),
+)
+def test_weights_of_any_orders_of_magnitude(name, seed, kind):
+    rng = np.random.default_rng(seed)
+    arrays = (gaussian_bags if kind == "gaussian" else nearly_equal_bags)(rng, 12)
+    y = rng.normal(size=12)
+    weights = 10.0 ** rng.uniform(-12, 12, 12)
+    try:
+        model = ESTIMATORS[name].fit(arrays, y, sample_weight=weights)
+    except bagwise.BagwiseError as error:  # too few points for landmarks, in our own words
+        assert "; expected " in str(error)
+        return
+    new = (gaussian_bags if kind == "gaussian" else nearly_equal_bags)(rng, 12)
+    for bags in (arrays, new):
+        found = model.predict_dist(bags)
+        assert np.abs(found.mean - np.mean(y)).max() < 10 * np.ptp(y)
+        assert np.isfinite(found.std).all()
+
+
+def test_a_weight_that_is_rounding_error_is_raised_and_it_is_said():
+    rng = np.random.default_rng(0)
+    bags, y = gaussian_bags(rng, 30), rng.normal(size=30)
+    weights = np.r_[1e-20, np.ones(29)]
+    with pytest.warns(bagwise.BagwiseWarning, match=r"1 of 30 sample weights .* bag 0: beside"):
+        raised = bagwise.ShrinkageRegressor().fit(bags, y, sample_weight=weights)
+    given = bagwise.ShrinkageRegressor().fit(bags, y, sample_weight=np.maximum(weights, 1e-9))
+    np.testing.assert_allclose(raised.predict(bags), given.predict(bags), rtol=1e-9)
+
+
 SIZES = [1e-300, 1e-100, 1e-9, 1e9 / 3, 1e20 / 3, 1e100 / 3, 1e140 / 3]
 FEW = {name: model for name, model in ESTIMATORS.items() if "-" not in name or "bdr" in name}
 

@@ -65,6 +65,47 @@ def test_leave_one_out_residuals_are_those_of_refits(make, penalty):
     assert_allclose(problem.leave_one_out_mse(penalty), np.mean(np.square(expected)), rtol=1e-6)
 
 
+@pytest.mark.parametrize("heavy", [1e2, 1e4])
+@pytest.mark.parametrize("penalty", [1e-6, 1e-3, 1.0])
+def test_a_heavy_bag_that_features_determine_has_the_residual_of_a_refit(heavy, penalty):
+    """All bags are alike but one, which outweighs them: 1 − H_ii of it is next to nothing."""
+    rng = np.random.default_rng(0)
+    X, y = np.zeros((8, 3)), rng.normal(size=8)
+    X[7] = [1.0, 2.0, -1.0]
+    weights = np.r_[np.ones(7), heavy]
+    problem = RidgeProblem.from_features(X, np.ones((8, 1)), y, weights)
+    penalty = penalty * problem.scale
+    # Without it the features of the others are all 0, and their mean is all that is known.
+    expected = np.sqrt(heavy) * (y[7] - y[:7].mean())
+    assert_allclose(problem.leave_one_out(penalty)[7], expected, rtol=1e-4)
+
+
+def test_features_get_a_slope_only_if_they_help_bags_left_out():
+    rng = np.random.default_rng(0)
+    sloped = []
+    for _ in range(40):
+        X, y = 1e-7 * rng.normal(size=(30, 2)), rng.normal(size=30)
+        problem = RidgeProblem.from_features(X, np.ones((30, 1)), y, np.ones(30))
+        penalty = problem.best_penalty()
+        error = np.mean(problem.leave_one_out(penalty) ** 2)
+        slope = np.abs(problem.beta(penalty)).max()
+        without = np.mean(((y - y.mean()) * 30 / 29) ** 2)
+        assert error < 0.995 * without or slope < 1e-4
+        sloped.append(slope > 1e4)
+    assert 0.1 < np.mean(sloped) < 0.6  # labels are noise: by chance alone
+
+
+def test_no_bag_has_more_than_a_quarter_of_the_say():
+    data = Data(n=16)
+    assert data.problem.choice_error(0.3) == pytest.approx(data.problem.leave_one_out_mse(0.3))
+    weights = np.r_[np.ones(15), 1e9]
+    heavy = RidgeProblem.from_features(data.X, data.F, data.y, weights)
+    errors = heavy.leave_one_out(0.3) ** 2 / weights
+    assert heavy.choice_error(0.3) == pytest.approx(
+        np.average(errors, weights=np.r_[np.ones(15), 5])
+    )
+
+
 def test_best_penalty_has_the_least_leave_one_out_error():
     problem = Data(n=12, d=10).problem
     best = problem.best_penalty()

@@ -6,6 +6,7 @@ Labels are standardised here; estimators bring predictions back to their units. 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -19,7 +20,7 @@ from bagwise.bags.per_bag import array_per_bag, check_classes, check_labels
 from bagwise.bags.validation import is_positive
 from bagwise.embedding.posterior import EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
-from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
+from bagwise.exceptions import BagwiseWarning, InvalidBagsError, InvalidLabelsError
 from bagwise.likelihoods.counts import CountLikelihood
 from bagwise.predictions.latent import Latent
 
@@ -35,6 +36,10 @@ CONSTANT = 1e-12
 LEAST_UNIT = 1e-9
 # So that the variance of what is a millionth of it is a number.
 LEAST_SCALE = 1e-140
+
+# Share of the largest sample weight below which a bag is rounding error beside it, and what of
+# such bags is fitted would be rounding error too.
+LEAST_WEIGHT_SHARE = 1e-9
 
 # A combination of covariates is taken to be one of the others below this share of the largest.
 COLLINEAR = 1e-9
@@ -322,6 +327,22 @@ def _sample_weight(sample_weight: Any, bags: Bags) -> Vector:
             "at least 2",
             "Leave sample_weight out to count all bags alike.",
         )
+    return _raised(weights, bags)
+
+
+def _raised(weights: Vector, bags: Bags) -> Vector:
+    """Return the weights with mean 1; what would be rounding error beside the largest is raised."""
+    weights = weights / weights.max()
+    low = np.flatnonzero((weights > 0) & (weights < LEAST_WEIGHT_SHARE))
+    if len(low):
+        warnings.warn(
+            f"{len(low)} of {bags.n_bags} sample weights are less than a billionth of the largest, "
+            f"the first that of bag {show(bags.ids[low[0]])}: beside it they would be rounding "
+            "error, so they count as a billionth. Give bags that are not to count the weight 0.",
+            BagwiseWarning,
+            stacklevel=2,
+        )
+        weights[low] = LEAST_WEIGHT_SHARE
     return weights / weights[weights > 0].mean()
 
 

@@ -50,8 +50,8 @@ class LinearHead:
         """Fit by ridge regression; penalty None: the least leave-one-out error."""
         problem, center = _problem(embedded.at_landmarks(), task)
         penalty = problem.best_penalty() if penalty is None else penalty
-        loss = problem.leave_one_out_mse(penalty)
-        return cls._solve(embedded, problem, center, penalty, noise_var=loss, loss=loss)
+        noise_var, loss = problem.leave_one_out_mse(penalty), problem.choice_error(penalty)
+        return cls._solve(embedded, problem, center, penalty, noise_var=noise_var, loss=loss)
 
     @classmethod
     def ridge_by_validation(cls, embedded: EmbeddingPosterior, task: Task) -> LinearHead:

@@ -40,9 +40,20 @@ PENALTY_SHARES = np.logspace(-12, 2, 113)
 ENOUGH_FREEDOM = 4.0
 FREE_SHARE = 0.25
 
-# Residuals of a bag that the fixed effects determine say nothing; 1 − H_ii is kept above this,
-# which is less than the least penalty leaves to any other bag.
-MIN_SLACK = 1e-13
+# Share of the leave-one-out error that features have to take for their penalty to be told by it;
+# else they get one, as a share of the largest eigenvalue, that leaves nothing of them. An error as
+# large with them as without is no reason for any slope, and the least penalty lets through the
+# largest.
+LEAST_GAIN = 0.005
+# No bag, however heavy, has more of the say in that choice than one of so many equal ones.
+LEAST_BAGS_ASKED = 4
+NOTHING_LEFT = 1e12
+
+# What the fixed effects leave of a bag below which they determine it: its residual says nothing. A
+# bag that outweighs all others a billion times is not among them.
+DETERMINED = 1e-10
+# Rounding error of 1 − H_ii, where features determine a bag.
+ROUNDING = 1e-13
 
 # Least noise variance, as a share of the variance of the labels: labels have finite digits.
 MIN_NOISE = 1e-10
@@ -150,13 +161,26 @@ class RidgeProblem:
         vectors, left = self.vectors, penalty / (self.values + penalty)
         coordinates = vectors.T @ self.target
         residual = self.target - vectors @ coordinates + vectors @ (left * coordinates)
-        taken = np.sum(self.effects_basis**2, axis=1) + np.sum(vectors**2, axis=1)
-        slack = np.maximum(1.0 - taken, 0.0) + vectors**2 @ left
-        return residual / np.maximum(slack, MIN_SLACK)
+        free = 1.0 - np.sum(self.effects_basis**2, axis=1)
+        outside = free - np.sum(vectors**2, axis=1)
+        slack = np.where(outside > ROUNDING, outside, 0.0) + vectors**2 @ left
+        said = free > DETERMINED
+        return np.divide(residual, slack, out=np.zeros_like(residual), where=said & (slack > 0))
 
     def leave_one_out_mse(self, penalty: float) -> float:
         """Return the weighted mean square of the residuals of fits without bag i."""
         return float(np.sum(self.leave_one_out(penalty) ** 2) / np.sum(self.root_weights**2))
+
+    def choice_error(self, penalty: float) -> float:
+        """Return the mean square by which fits are compared: no bag has more than a quarter of it.
+
+        It is the one above unless a bag has more of the weight than that: the fits without one
+        single bag would then decide, and it says nothing of how they are for all others.
+        """
+        weights = self.root_weights**2
+        say = _limited(weights)
+        shares = np.divide(say, weights, out=np.zeros_like(say), where=weights > 0)
+        return float(np.sum(shares * self.leave_one_out(penalty) ** 2) / np.sum(say))
 
     def freedom(self, penalty: float) -> float:
         """Return among how many directions residuals are spread, (Σ l)²/Σ l² with l = λ/(e + λ).
@@ -178,7 +202,31 @@ class RidgeProblem:
         """Return the penalty with the least leave-one-out error, where that says something."""
         enough = min(ENOUGH_FREEDOM, FREE_SHARE * self._n_free)
         told = [penalty for penalty in self.penalties() if self.freedom(penalty) >= enough]
-        return float(min(told, key=self.leave_one_out_mse))
+        best = float(min(told, key=self.choice_error))
+        without = NOTHING_LEFT * (self.scale or 1.0)
+        # As weighed, and as bags: one that outweighs all others, and is unlike them, gains nothing
+        # by a slope, but they do, as it leaves the intercept to them.
+        gained = all(
+            error(best) < (1.0 - LEAST_GAIN) * error(without)
+            for error in (self.choice_error, self.leave_one_out_mse)
+        )
+        return best if gained else without
+
+
+def _limited(weights: Vector) -> Vector:
+    """Return the weights cut off where the largest have no more than their share of what is left.
+
+    Examples
+    --------
+    >>> _limited(np.array([1.0, 1e9, 1.0, 1.0, 2.0]))
+    array([1. , 1.5, 1. , 1. , 1.5])
+    """
+    falling = np.sort(weights[weights > 0])[::-1]
+    for k in range(min(LEAST_BAGS_ASKED, len(falling))):  # the largest k are cut off
+        cut = falling[k:].sum() / (LEAST_BAGS_ASKED - k)
+        if falling[k] <= cut:
+            return np.minimum(weights, cut)
+    return np.minimum(weights, falling[-1])  # so few that they count alike
 
 
 def _without_effects(
