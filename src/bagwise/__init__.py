@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         ShrinkageClassifier,
     )
     from bagwise.estimators.cross_validation import cross_val_predict_dist
-    from bagwise.estimators.embeddings import FourierEmbedding, KernelEmbedding
+    from bagwise.estimators.embeddings import FourierEmbedding, KernelEmbedding, NetworkEmbedding
     from bagwise.estimators.mean_embedding import MeanEmbeddingRidge
     from bagwise.estimators.pointwise import PointwiseTransformer, make_pipeline
     from bagwise.estimators.regressors import (
@@ -57,6 +57,7 @@ _HOME = {
     "FourierEmbedding": "estimators.embeddings",
     "FrequentistShrinkageRegressor": "estimators.regressors",
     "KernelEmbedding": "estimators.embeddings",
+    "NetworkEmbedding": "estimators.embeddings",
     "MeanEmbeddingRidge": "estimators.mean_embedding",
     "PointwiseTransformer": "estimators.pointwise",
     "Prediction": "predictions.gaussian",
@@ -98,6 +99,7 @@ __all__ = [
     "FrequentistShrinkageRegressor",
     "KernelEmbedding",
     "MeanEmbeddingRidge",
+    "NetworkEmbedding",
     "PointwiseTransformer",
     "Prediction",
     "RBFNetworkRegressor",

@@ -20,7 +20,7 @@ from bagwise._utils.work import Progress, one_thread, wanted
 from bagwise.bags.bags import Bags, BagStream
 from bagwise.bags.stacked import Batch
 from bagwise.features.kernels import Kernel, Linear
-from bagwise.features.maps import Features, Scaling
+from bagwise.features.maps import Features, Scaling, point_weights
 
 # Features (or points, if these are longer) that a thread works on at once: they stay in its cache.
 BLOCK_BYTES = 1 << 20
@@ -104,13 +104,21 @@ def summarise_each(
         most = max(features.n_outputs for features in candidates)
         together = max(1, together_bytes // (8 * bags.n_bags * most))
     for start in range(0, len(candidates), together):
-        sums = [BagSums(f, bags.effective_sizes, covariance) for f in candidates[start:][:together]]
+        sums = [BagSums.of(bags, f, covariance) for f in candidates[start:][:together]]
         # Threads of our own, each with a part of the blocks: BLAS's would wait for each other.
         with one_thread(), ThreadPoolExecutor(joblib.cpu_count()) as threads:
             for batch in bags.batches("pooling points"):
                 for each in sums:
                     each.add(batch, threads)
         yield from (each.finish() for each in sums)
+
+
+def weighed(bags: Bags, features: Features) -> Bags:
+    """Return bags in memory whose points have the weights that features give them, if they do."""
+    if features.point_weights is None:
+        return bags
+    own = 1.0 if bags.weights is None else bags.weights
+    return bags._like(weights=own * point_weights(features, features(bags.points)))
 
 
 class BagSums:
@@ -128,6 +136,8 @@ class BagSums:
     features : Features, points (n, p) ↦ (n, d)
     sizes : (n,), effective sizes of the bags, by which shares are made into unbiased covariances
     covariance : whether to sum the scatter too
+    block_bytes : what a thread works on at once
+    totals : (n,), Σ_j s_j w(x_j) of each bag, if the features weigh points: see :meth:`of`
 
     References
     ----------
@@ -153,8 +163,10 @@ class BagSums:
         sizes: Float64[np.ndarray, " n"],
         covariance: bool = True,
         block_bytes: int | None = None,
+        totals: Float64[np.ndarray, " n"] | None = None,
     ) -> None:
         n, d = len(sizes), features.n_outputs
+        self._totals = totals
         free = 1.0 - 1.0 / sizes
         self._sizes, self._features = sizes, features
         # N/(N − 1); 0 for bags of one point in effect, which have no covariance.
@@ -163,6 +175,26 @@ class BagSums:
         wanted = covariance and bool(self._unbias.any())
         self._scatter = np.zeros((d, d)) if wanted else None
         self._block_bytes = BLOCK_BYTES if block_bytes is None else block_bytes
+
+    @classmethod
+    def of(cls, bags: Bags, features: Features, covariance: bool = True) -> BagSums:
+        """Return empty sums for bags.
+
+        Where the features weigh points, w(x) = exp(g·φ(x)), one pass finds the sum of the weights
+        of each bag and its size, (Σ s w)² / Σ (s w)²: if three points have all the weight, 3.
+        """
+        if features.point_weights is None:
+            return cls(features, bags.effective_sizes, covariance)
+        total, squares = np.zeros(bags.n_bags), np.zeros(bags.n_bags)
+        for batch in bags.batches("weighing points"):
+            for block in blocks_of(batch.starts, max(1, BLOCK_BYTES // (8 * features.n_outputs))):
+                weighed = batch.shares[block.rows] * point_weights(
+                    features, features(batch.points[block.rows])
+                )
+                owner = batch.bags[block.bags][block.piece_of_row]
+                total += np.bincount(owner, weighed, bags.n_bags)
+                squares += np.bincount(owner, weighed**2, bags.n_bags)
+        return cls(features, total**2 / squares, covariance, totals=total)
 
     def add(self, batch: Batch, threads: ThreadPoolExecutor | None = None) -> None:
         """Add points: parts of the batch by threads, their sums in order."""
@@ -204,6 +236,9 @@ class BagSums:
         pieces, scatter = list[_Piece](), 0.0
         for block in blocks:
             phi, shares = self._features(batch.points[block.rows]), batch.shares[block.rows]
+            if self._totals is not None:
+                total = self._totals[batch.bags[block.bags]][block.piece_of_row]
+                shares = shares * point_weights(self._features, phi) / total
             sums, weight = block.pool(phi, shares), block.total(shares)
             pieces.append((block, weight, sums))
             if self._scatter is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,7 +22,7 @@ from bagwise.bags.per_bag import check_labels, numbers_per_bag
 from bagwise.bags.validation import choice, number_or, positive, sampling_or_auto
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.prior import ConvolvedPrior, Prior, learnt_prior
-from bagwise.embedding.sums import BagStats, summarise, summarise_each
+from bagwise.embedding.sums import BagStats, summarise, summarise_each, weighed
 from bagwise.estimators.embeddings import (
     COVARIANCE_FLOOR,
     BagEmbedding,
@@ -35,6 +35,7 @@ from bagwise.exceptions import BagwiseError, BagwiseWarning
 from bagwise.features.maps import Features, LandmarkFeatures
 from bagwise.heads.base import AnyHead, Head, Task, for_each_class, heads_of, of_each_class
 from bagwise.heads.shrinkage import ShrinkageHead
+from bagwise.inference.history import History
 from bagwise.likelihoods.base import Likelihood
 from bagwise.likelihoods.gaussian import Gaussian
 from bagwise.predictions.gaussian import Prediction
@@ -63,6 +64,22 @@ class Pooled:
 
     features: Features
     stats: BagStats
+
+
+def _learning() -> tuple[Callable[..., Any], ...]:
+    """Return what features are learnt with: it needs JAX and optax, and only where they are."""
+    try:
+        import optax  # noqa: F401
+    except ImportError as error:
+        raise BagwiseError.because(
+            "features are to be learnt, and optax is not installed",
+            "the libraries for learning",
+            'Install them: pip install "bagwise[learn]".',
+        ) from error
+    from bagwise.heads.learning import learning_problem
+    from bagwise.inference.training import held_out, learn
+
+    return held_out, learn, learning_problem
 
 
 class ShowsLearnt:
@@ -97,6 +114,7 @@ class BagEstimator(ShowsLearnt, TakesBags):
 
     embedding: BagEmbedding
     head_: Any
+    history_: History | None = None  # of learnt features
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to bags X (anything that :func:`bagwise.as_bags` takes) and labels y (n_bags,).
@@ -120,6 +138,7 @@ class BagEstimator(ShowsLearnt, TakesBags):
                     best = pooled, head
                 bar.advance()
         assert best is not None
+        best = self._with_learnt(bags, task, *best)
         self._keep(bags, task, best[0], self._finish_head(*best, task))
         return self._keep_losses(bags, losses)
 
@@ -159,6 +178,29 @@ class BagEstimator(ShowsLearnt, TakesBags):
         with one_thread("blas"):
             return self._fit_head(pooled, task)
 
+    def _with_learnt(
+        self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead
+    ) -> tuple[Pooled, AnyHead]:
+        """Learn what the embedding says is to be learnt, and fit the head to that, exactly."""
+        self.__dict__.pop("history_", None)  # of an earlier fit
+        training = self.embedding.training
+        if training is None:
+            return pooled, head
+        held_out, learn, learning_problem = _learning()
+        out = held_out(task.weights, training)
+        kept = task.weights.copy()
+        kept[out] = 0.0
+        few = self._fit_head_alone(pooled, replace(task, weights=kept))
+        floor = getattr(self, "covariance_floor", COVARIANCE_FLOOR)
+        parts = tuple(
+            learning_problem(each, pooled.features, task, training.what, floor)
+            for each in (few, head)
+        )
+        scaling = pooled.features.scaling  # type: ignore[attr-defined]
+        features, self.history_ = learn(parts, out, bags, scaling, training)
+        learnt = Pooled(features, summarise(bags, features, covariance=self.needs_covariance))
+        return learnt, self._fit_head_alone(learnt, task)
+
     @abstractmethod
     def _fit_head(self, pooled: Pooled, task: Task) -> AnyHead:
         """Fit the head."""
@@ -197,7 +239,8 @@ class BagEstimator(ShowsLearnt, TakesBags):
 
     def has_shared_features(self) -> bool:
         """Whether the parameters determine one set of features, which other models can share."""
-        return as_embedding(self.embedding).n_candidates == 1
+        embedding = as_embedding(self.embedding)
+        return embedding.n_candidates == 1 and embedding.training is None
 
     def predict_dist(self, X: Any) -> Any:
         """Return the predictive distribution of the labels of bags X."""
@@ -229,7 +272,7 @@ class BagEstimator(ShowsLearnt, TakesBags):
         effects = self.effects_.mixing @ gamma
         rest = np.zeros(0) if bags.covariates is None else bags.covariates[0] - self.effects_.center
         return Explanation(
-            bags,
+            weighed(bags, self.features_),
             function,
             directions,
             prediction=prediction,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from jaxtyping import Float64
@@ -28,8 +28,8 @@ from bagwise.bags.validation import (
 )
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.sums import BagStats, summarise
-from bagwise.exceptions import InvalidBagsError
-from bagwise.features.kernels import Kernel, as_kernel
+from bagwise.exceptions import BagwiseError, InvalidBagsError
+from bagwise.features.kernels import Kernel, Linear, as_kernel
 from bagwise.features.maps import (
     DEFAULT_LANDMARKS,
     Features,
@@ -41,6 +41,8 @@ from bagwise.features.maps import (
     median_bandwidth,
     sample_points,
 )
+from bagwise.features.network import NetworkFeatures
+from bagwise.inference.settings import Training
 
 # Multiples of the median heuristic that bandwidth="auto" chooses from.
 AUTO_SCALES = (0.5, 1.0, 2.0, 4.0)
@@ -51,6 +53,9 @@ AUTO_KERNELS = ("rbf", "energy", "additive-rbf", "additive-energy", "linear")
 
 # Relative floor of the within-bag covariance; see bagwise.embedding.posterior.with_floor.
 COVARIANCE_FLOOR = 0.01
+
+# Outputs of a network when the user leaves their number to us.
+NETWORK_OUTPUTS = 32
 
 # What an embedding makes of a bag.
 OUTPUTS = ("mean", "shrunk", "shrunk+sd")
@@ -97,8 +102,10 @@ class BagEmbedding(TransformerMixin, TakesBags):
     standardize: bool
     output: str
     random_state: Any
+    learn: Any = None
     _column: ClassVar[str]
     _number: ClassVar[str]
+    _always_learns: ClassVar[bool] = False
 
     @abstractmethod
     def _maker(
@@ -156,6 +163,23 @@ class BagEmbedding(TransformerMixin, TakesBags):
         return clone(self).set_params(**{self._number: most})
 
     @property
+    def training(self) -> Training | None:
+        """What is learnt, and how; None if features stay as they are at the start."""
+        learn = self.learn
+        if isinstance(learn, Training):
+            return learn if learn.what or self._always_learns else self._learns_nothing()
+        if learn is None or (isinstance(learn, str | tuple | list) and not len(learn)):
+            return Training() if self._always_learns else None
+        if isinstance(learn, str):
+            return Training(learn)
+        if isinstance(learn, tuple | list) and all(isinstance(name, str) for name in learn):
+            return Training(tuple(learn))
+        raise wrong("learn", learn, "names of what is learnt, or bagwise.inference.Training()")
+
+    def _learns_nothing(self) -> NoReturn:
+        raise wrong("learn", self.learn, 'what is learnt, such as Training("bandwidth, landmarks")')
+
+    @property
     def n_candidates(self) -> int:
         """Number of sets of features that are tried, at most."""
         return self._count(2)
@@ -177,6 +201,12 @@ class BagEmbedding(TransformerMixin, TakesBags):
         There is no label to choose by: "auto" is the RBF kernel and the median heuristic.
         """
         bags, output = as_bags(X), choice("output", self.output, OUTPUTS, self._name)
+        if self.training is not None:
+            raise BagwiseError.because(
+                f"{self._name} is to learn features by itself, without labels",
+                "an estimator that learns them by its labels",
+                "Use ShrinkageRegressor(embedding), and then model.features_; or leave out learn.",
+            )
         found = self.candidates(bags)
         first = len(self._scales(self._kernels(bags.n_features)[0]))
         features = found[AUTO_SCALES.index(1.0)] if first > 1 else found[0]
@@ -249,6 +279,12 @@ class KernelEmbedding(BagEmbedding):
         What ``transform`` returns: averages; or posterior means, pulled to the average bag the more
         the smaller the bag; or these and the posterior standard deviations beside them. An
         estimator has its own way with them, and does not ask.
+    learn : names or bagwise.inference.Training, optional
+        What of the features is learnt with the labels, in an estimator: "bandwidth", "ard" (a scale
+        for each column), "landmarks", "function_landmarks", "prior_length" (of the convolved prior)
+        and "point_weights", w(x) = exp(g·φ(x)) of the points of a bag, whose size is then that of
+        the points with weight. ``learn=("ard", "landmarks")``, or with settings
+        ``Training("ard, landmarks", epochs=50)``. Needs ``pip install "bagwise[learn]"``.
     random_state : int, numpy Generator or RandomState
         Seed of everything random; the default gives the same features every time.
 
@@ -277,6 +313,7 @@ class KernelEmbedding(BagEmbedding):
         bandwidth: float | str = "auto",
         standardize: bool = True,
         output: str = "mean",
+        learn: Any = None,
         random_state: Any = 0,
     ) -> None:
         self.n_landmarks = n_landmarks
@@ -286,6 +323,7 @@ class KernelEmbedding(BagEmbedding):
         self.bandwidth = bandwidth
         self.standardize = standardize
         self.output = output
+        self.learn = learn
         self.random_state = random_state
 
     def _maker(
@@ -351,6 +389,76 @@ class FourierEmbedding(BagEmbedding):
         return lambda kernel: FourierFeatures(
             scaling, kernel.frequencies(points.shape[1], m, np.random.default_rng(seed))
         )
+
+
+class NetworkEmbedding(BagEmbedding):
+    """Mean of what a network makes of each point, trained end to end with the labels.
+
+    φ(x) = tanh(W_L … tanh(W_1 x + b_1) … + b_L), averaged over a bag
+
+    In an estimator it is trained with the model of its head, which knows the sizes of bags; then
+    the head is fitted to the trained features, exactly. Needs ``pip install "bagwise[learn]"``.
+
+    Parameters
+    ----------
+    n_features : int or "auto"
+        Outputs of the network; "auto": 32.
+    hidden : tuple of int
+        Widths of the layers before.
+    standardize, output
+        As in :class:`KernelEmbedding`.
+    learn : "point_weights" or bagwise.inference.Training, optional
+        Whether points are weighed too, and how the network is trained.
+    random_state
+        Seed of the layers where training starts.
+
+    Examples
+    --------
+    >>> import bagwise
+    >>> from bagwise.inference import Training
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 60)
+    >>> bags = [rng.normal(0, scale, (30, 1)) for scale in y]
+    >>> embedding = NetworkEmbedding(8, learn=Training(epochs=20))
+    >>> model = bagwise.ShrinkageRegressor(embedding).fit(bags, y)
+    >>> model.predict([rng.normal(0, 1.5, (1000, 1))]).round(1)
+    array([1.5])
+    """
+
+    _column: ClassVar[str] = "output"
+    _number: ClassVar[str] = "n_features"
+    _always_learns: ClassVar[bool] = True
+    kernel: ClassVar[Kernel] = Linear()  # type: ignore[misc]
+    bandwidth: ClassVar[float] = 1.0  # type: ignore[misc]
+
+    def __init__(
+        self,
+        n_features: int | str | None = "auto",
+        *,
+        hidden: Any = (64,),
+        standardize: bool = True,
+        output: str = "mean",
+        learn: Any = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_features = n_features
+        self.hidden = hidden
+        self.standardize = standardize
+        self.output = output
+        self.learn = learn
+        self.random_state = random_state
+
+    def _maker(
+        self, points: Points, scaling: Scaling, rng: np.random.Generator, default: int
+    ) -> Callable[[Kernel], Features]:
+        n = whole_or_auto("n_features", self.n_features, self._name) or NETWORK_OUTPUTS
+        hidden = self.hidden if isinstance(self.hidden, tuple | list) else (self.hidden,)
+        if not all(isinstance(width, int | np.integer) and width > 0 for width in hidden):
+            raise wrong(
+                "hidden", self.hidden, "whole numbers > 0, a width for each layer", self._name
+            )
+        features = NetworkFeatures.drawn(scaling, [*hidden, n], rng)
+        return lambda kernel: features
 
 
 def _lacks_bandwidth(kernel: Kernel) -> bool:

@@ -170,6 +170,7 @@ class DistributionGP(BagEstimator):
         if fitted is None:
             ((_, pooled),) = self._pooled_candidates(bags, way, [place])
             fitted = pooled, self._fit_head_alone(pooled, task)
+        fitted = self._with_learnt(_seen(bags, way), task, *fitted)
         self._keep(bags, task, fitted[0], self._finish_head(*fitted, task))
         self.tried_ = dict(tried.values())
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from jaxtyping import Float, Float64
@@ -43,6 +43,9 @@ SAMPLE_POINTS = 20_000
 MEDIAN_POINTS = 2_000
 # With thousands of features fewer points are drawn, but no fewer than for the median.
 SAMPLE_NUMBERS = 1 << 24
+
+# Learnt weights of points are between e^-20 and e^20.
+MOST_LOG_WEIGHT = 20.0
 
 # Landmarks when the user leaves their number to us: the middle of the paper's grid.
 DEFAULT_LANDMARKS = 60
@@ -255,6 +258,26 @@ def given_landmarks(
     return scaling(array.astype(np.float64))
 
 
+def limited_log_weights(logs: Any, xp: Any = np) -> Any:
+    """Return log weights of points, smoothly kept within ±20: a factor of e^40 leaves one point.
+
+    Examples
+    --------
+    >>> limited_log_weights(np.array([0.0, 1.0, 1e9])).round(2)
+    array([ 0.,  1., 20.])
+    """
+    return MOST_LOG_WEIGHT * xp.tanh(logs / MOST_LOG_WEIGHT)
+
+
+def point_weights(features: Features, phi: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, " n"]:
+    """Return the learnt weights w(x) = exp(g·φ(x)) of points with features φ; 1 if there are none.
+
+    They are at most e^20 and at least e^-20, so that their sums and squares are numbers.
+    """
+    g = features.point_weights
+    return np.ones(len(phi)) if g is None else np.exp(limited_log_weights(phi @ g))
+
+
 @dataclass(frozen=True, eq=False)
 class PriorGram:
     """Prior covariance r of the embedding (η = 1) at the features u and the functionals z.
@@ -287,6 +310,11 @@ class Features(Protocol):
         """Whether they are features of points less the mean of their bag."""
         ...
 
+    @property
+    def point_weights(self) -> Float64[np.ndarray, " d"] | None:
+        """G of the learnt weights w(x) = exp(g·φ(x)) of points, or None."""
+        ...
+
     def __call__(self, points: Float[np.ndarray, "n p"]) -> Float64[np.ndarray, "n d"]:
         """Return φ(x) for every point."""
         ...
@@ -315,6 +343,7 @@ class LandmarkFeatures:
     landmarks : (d, p) scaled landmarks u
     function_landmarks : (s, p) scaled landmarks z, or None for z = u
     centred : whether they are features of points less the mean of their bag
+    point_weights : (d,), g of the learnt weights w(x) = exp(g·φ(x)) of points, or None
 
     Examples
     --------
@@ -329,6 +358,7 @@ class LandmarkFeatures:
     landmarks: Float64[np.ndarray, "d p"]
     function_landmarks: Float64[np.ndarray, "s p"] | None = None
     centred: bool = False
+    point_weights: Float64[np.ndarray, " d"] | None = None
 
     @property
     def n_outputs(self) -> int:
@@ -390,6 +420,7 @@ class FourierFeatures:
     scaling: Scaling
     frequencies: Float64[np.ndarray, "m p"]
     centred: bool = False
+    point_weights: ClassVar[None] = None  # frequencies are drawn, and nothing of them is learnt
 
     @property
     def n_outputs(self) -> int:

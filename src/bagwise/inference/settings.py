@@ -1,8 +1,9 @@
-"""Settings of the sampler."""
+"""Settings of the sampler, and of the learning of features."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os import PathLike
 
 import numpy as np
 
@@ -41,9 +42,7 @@ class NUTS:
             value = getattr(self, name)
             if name == "n_jobs" and value is None:
                 continue
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not whole or value < least_value:
-                raise _wrong(name, value, f"a whole number of at least {least_value}")
+            _check_whole(name, value, least_value, "NUTS")
         accept: object = self.target_accept
         if not isinstance(accept, float) or not 0 < accept < 1:
             raise _wrong("target_accept", self.target_accept, "a number between 0 and 1")
@@ -52,5 +51,74 @@ class NUTS:
             raise _wrong("progress", progress, "True or False")
 
 
-def _wrong(name: str, value: object, expected: str) -> BagwiseError:
-    return BagwiseError.because(f"{name} is {value!r}", expected, f"Give NUTS({name}=...) another.")
+@dataclass(frozen=True)
+class Training:
+    """What is learnt of features, and how; pass it as ``learn`` of an embedding.
+
+    Parameters
+    ----------
+    what : names of what is learnt, see :class:`bagwise.KernelEmbedding`
+    engine : "auto", "lbfgs" or "adam"
+        All bags at once, or minibatches of bags. "auto": minibatches for networks and where there
+        are very many points. What learns by its evidence (BLR, Gaussian processes) has all bags at
+        once.
+    epochs : most epochs; with all bags at once an epoch is a step
+    patience : epochs without gain on bags held out after which it ends
+    batch_bags : bags of a minibatch
+    bag_points : points of a bag that are used at once, drawn at random from a larger bag, which
+        then counts as one of that size
+    learning_rate : Adam's, at the start; it falls to a twentieth along a cosine
+    validation : share of the bags that is held out, to say after how many epochs to end; then so
+        many epochs are made with all bags
+    precision : "float64" or "float32"
+    checkpoint : file from which an interrupted search goes on, or None
+    seed : of what is held out, of minibatches and of the points drawn
+
+    Examples
+    --------
+    >>> Training("ard", engine="adam", epochs=50).what
+    ('ard',)
+    """
+
+    what: tuple[str, ...] | str = ()
+    engine: str = "auto"
+    epochs: int = 150
+    patience: int = 15
+    batch_bags: int = 64
+    bag_points: int = 200
+    learning_rate: float = 0.01
+    validation: float = 0.2
+    precision: str = "float64"
+    checkpoint: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.what, str):
+            named = tuple(name.strip() for name in self.what.split(","))
+            object.__setattr__(self, "what", named)
+        for name, least in {"epochs": 1, "patience": 1, "batch_bags": 2, "bag_points": 2}.items():
+            _check_whole(name, getattr(self, name), least, "Training")
+        _check_whole("seed", self.seed, 0, "Training")
+        options = {"engine": ("auto", "lbfgs", "adam"), "precision": ("float64", "float32")}
+        for name, known in options.items():
+            if getattr(self, name) not in known:
+                raise _wrong(name, getattr(self, name), f"one of {', '.join(known)}", "Training")
+        rate: object = self.learning_rate
+        if not isinstance(rate, int | float) or not 0 < rate < 10:
+            raise _wrong("learning_rate", rate, "a number between 0 and 10", "Training")
+        share: object = self.validation
+        if not isinstance(share, int | float) or not 0 < share < 1:
+            raise _wrong("validation", share, "a share between 0 and 1", "Training")
+        if self.checkpoint is not None and not isinstance(self.checkpoint, str | PathLike):
+            raise _wrong("checkpoint", self.checkpoint, "the path of a file, or None", "Training")
+
+
+def _check_whole(name: str, value: object, least: int, of: str) -> None:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < least:  # type: ignore[operator]
+        raise _wrong(name, value, f"a whole number of at least {least}", of)
+
+
+def _wrong(name: str, value: object, expected: str, of: str = "NUTS") -> BagwiseError:
+    remedy = f"Give {of}({name}=...) another."
+    return BagwiseError.because(f"{name} is {value!r}", expected, remedy)

@@ -24,7 +24,7 @@ from sklearn.base import BaseEstimator
 
 from bagwise.bags.bags import Bags
 from bagwise.embedding.posterior import EmbeddingModel
-from bagwise.estimators.embeddings import FourierEmbedding, KernelEmbedding
+from bagwise.estimators.embeddings import FourierEmbedding, KernelEmbedding, NetworkEmbedding
 from bagwise.estimators.mean_embedding import LandmarkRidgeHead, SecondLevel
 from bagwise.estimators.saving.values import (
     PLAIN,
@@ -45,6 +45,7 @@ from bagwise.estimators.saving.values import (
 from bagwise.exceptions import SavedModelError
 from bagwise.features.kernels import KERNEL_CLASSES
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
+from bagwise.features.network import NetworkFeatures
 from bagwise.heads.base import ClassHeads, FixedEffects
 from bagwise.heads.gp import GPHead
 from bagwise.heads.gp_draws import Drawn, GPDraws
@@ -55,11 +56,12 @@ from bagwise.inference.diagnostics import Diagnostics
 from bagwise.inference.draws import Draws, Trajectories
 from bagwise.inference.gp_evidence import Sizing
 from bagwise.inference.gp_nuts import ScaleDraws
+from bagwise.inference.history import History
 from bagwise.inference.priors import Priors, ScalePriors
 from bagwise.inference.residuals import Spread
 from bagwise.inference.ridge import WeightPosterior
 from bagwise.inference.second_level import Inputs, Scales
-from bagwise.inference.settings import NUTS
+from bagwise.inference.settings import NUTS, Training
 from bagwise.inference.shrinkage import Mode
 from bagwise.likelihoods import Gaussian, Logistic, Probit
 
@@ -68,13 +70,13 @@ CLASSES: dict[str, type] = {
     cls.__name__: cls
     for cls in (
         *KERNEL_CLASSES,
-        *(Scaling, LandmarkFeatures, FourierFeatures, Bags),
+        *(Scaling, LandmarkFeatures, FourierFeatures, NetworkFeatures, Bags),
         *(FixedEffects, WeightPosterior, EmbeddingModel, Mode, Draws, Trajectories, ScalePriors),
         *(LinearHead, ShrinkageHead, PosteriorHead, SecondLevel, LandmarkRidgeHead),
         *(GPHead, Inputs, Scales, Sizing, Spread, ClassHeads, GPDraws, Drawn, ScaleDraws),
         *(Gaussian, Probit, Logistic),
-        *(Priors, NUTS, Diagnostics),
-        *(KernelEmbedding, FourierEmbedding),
+        *(Priors, NUTS, Diagnostics, Training, History),
+        *(KernelEmbedding, FourierEmbedding, NetworkEmbedding),
     )
 }
 
@@ -108,6 +110,8 @@ OPEN: dict[str, Any] = {
     "bandwidth_prior": (float, int, NoneType),
     "class_weight": (ClassWeights(), str, NoneType),
     "function_landmarks": (Landmarks(), NoneType),
+    "hidden": (tuple[int, ...], int),
+    "learn": (Training, tuple[str, ...], str, NoneType),
     "landmarks": (Landmarks(), str),
     "random_state": Seed(),
     "support": Range(),
@@ -156,7 +160,7 @@ def dimension(owner: type, name: str) -> str:
 
 def check(made: Any, path: str, reader: Reader) -> None:
     """Check what concerns several fields of an object at once, other than shapes."""
-    if isinstance(made, LandmarkFeatures | FourierFeatures):
+    if isinstance(made, LandmarkFeatures | FourierFeatures | NetworkFeatures):
         z = getattr(made, "function_landmarks", None)
         reader.bind("features", made.n_outputs, path)
         reader.bind("functionals", made.n_outputs if z is None else len(z), path)

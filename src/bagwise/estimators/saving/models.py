@@ -36,6 +36,7 @@ from bagwise.estimators.saving.values import Labels, Reader, Writer, show, unfit
 from bagwise.exceptions import BagwiseError, SavedModelError
 from bagwise.features.kernels import Kernel
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
+from bagwise.features.network import NetworkFeatures
 from bagwise.heads.base import ClassHeads, FixedEffects, heads_of
 from bagwise.heads.gp import GPHead
 from bagwise.heads.gp_draws import GPDraws
@@ -43,6 +44,7 @@ from bagwise.heads.linear import LinearHead
 from bagwise.heads.posterior import PosteriorHead
 from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.inference.diagnostics import Diagnostics
+from bagwise.inference.history import History
 
 # The estimators that can be saved, and the head of each.
 HEADS: dict[type[BagEstimator], type] = {
@@ -157,7 +159,8 @@ def _learnt(cls: type[BagEstimator], head: type | None) -> dict[str, Any]:
         kinds |= {"kernel": Kernel, "scaling": Scaling, "bags": Bags, "head": SecondLevel}
     else:
         many = head is ClassHeads and issubclass(cls, BagClassifier)
-        kinds |= {"features": LandmarkFeatures | FourierFeatures}
+        kinds |= {"features": LandmarkFeatures | FourierFeatures | NetworkFeatures}
+        kinds |= {"history": History | None}
         sampled = head is GPDraws and issubclass(cls, DistributionGP)
         kinds |= {"head": ClassHeads if many else GPDraws if sampled else HEADS[cls]}
     if issubclass(cls, BagClassifier):

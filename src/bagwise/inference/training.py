@@ -1,0 +1,420 @@
+"""Training: the search for features, with all bags at once or in minibatches.
+
+Two engines move the parameters of :mod:`.learning`: L-BFGS on all bags, and Adam on minibatches.
+Both go in epochs. After each the loss on bags held out is noted, the parameters of the least one
+are kept, and the whole state is written to a checkpoint, if there is one, from which an interrupted
+search goes on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bagwise._utils.atomic import replacing
+from bagwise._utils.work import Progress, one_thread, wanted
+from bagwise.bags.bags import Bags, BagStream
+from bagwise.exceptions import BagwiseError, BagwiseWarning
+from bagwise.features.maps import Features
+from bagwise.inference.history import History
+from bagwise.inference.learning import (
+    Batch,
+    LearningProblem,
+    evidence,
+    log_likelihoods,
+    loss_of_bags,
+    start,
+    statistics,
+)
+from bagwise.inference.settings import Training
+
+# Loss that has grown by so much per bag, from where it began, diverges.
+DIVERGED = 10.0
+LOWER_RATE = 0.1
+LEAST_RATE = 1e-3  # of the rate asked for, below which there is no use in lowering it
+LAST_RATE = 0.05  # of the rate at the start, by then
+
+# Points that are worked on at once by default; of more, minibatches are.
+MOST_AT_ONCE = 400_000
+
+State = dict[str, Any]
+
+
+def held_out(weights: np.ndarray, settings: Training) -> np.ndarray:
+    """Return the bags that are held out: a share, drawn at random, of those that count."""
+    counted = np.flatnonzero(weights > 0)
+    n_out = round(settings.validation * len(counted))
+    if not 1 <= n_out < len(counted) - 1:
+        raise BagwiseError.because(
+            f"validation={settings.validation:g} of {len(counted)} bags are {n_out}",
+            "at least 1 bag held out and 2 to learn from",
+            "Give more bags, or another share in Training(validation=...).",
+        )
+    return np.sort(np.random.default_rng(settings.seed).permutation(counted)[:n_out])
+
+
+def learn(
+    parts: tuple[LearningProblem, LearningProblem],
+    out: np.ndarray,
+    bags: Bags,
+    scaled: Callable[[np.ndarray], np.ndarray],
+    settings: Training,
+) -> tuple[Features, History]:
+    """Learn features from bags; return them, and how it went.
+
+    Bags held out say after how many epochs to end. So many are then made with all bags.
+
+    Parameters
+    ----------
+    parts : problems that start from heads fitted without the bags held out, and to all bags
+    out : bags held out
+    bags : Bags in memory;  scaled : points ↦ scaled points
+    settings : Training
+    """
+    if isinstance(bags, BagStream):
+        raise BagwiseError.because(
+            "features are to be learnt from bags that are read from a file",
+            "bags in memory",
+            "Learn from a part of the bags, and fit to all of them with the landmarks learnt.",
+        )
+    few, whole = parts
+    make = Minibatches if _by_batches(whole, bags, settings) else Whole
+    none = np.zeros(0, dtype=np.int64)
+    with jax.enable_x64(settings.precision == "float64"), one_thread("blas"):
+        best, history = _run(make, TrainingData(few, bags, scaled, settings, out))
+        if history.best and history.end != "interrupted":
+            settings = replace(settings, epochs=history.best)
+            best, _ = _run(make, TrainingData(whole, bags, scaled, settings, none))
+        return whole.features.finish(jax.tree.map(np.float64, best["features"])), history
+
+
+def _by_batches(problem: LearningProblem, bags: Bags, settings: Training) -> bool:
+    """Return whether minibatches are used; refuse where the loss is no sum over bags."""
+    if settings.engine == "adam" and problem.evidence:
+        raise BagwiseError.because(
+            'engine="adam" for a model that learns by its evidence, which is no sum over bags',
+            'engine="lbfgs", which has all bags at once',
+            "Use Training(engine='lbfgs'), or a shrinkage model.",
+        )
+    if settings.engine != "auto" or problem.evidence:
+        return settings.engine == "adam"
+    many = int(np.minimum(bags.sizes, settings.bag_points).sum()) > MOST_AT_ONCE
+    return many or "weight0" in problem.features.start  # a network
+
+
+@dataclass(eq=False)
+class TrainingData:
+    """Bags as arrays for JAX, some of them held out.
+
+    Attributes
+    ----------
+    problem, bags, scaled, settings : as in :func:`learn`
+    out : (m,), bags held out; none, if all epochs are to be made
+    """
+
+    problem: LearningProblem
+    bags: Bags
+    scaled: Callable[[np.ndarray], np.ndarray]
+    settings: Training
+    out: np.ndarray
+
+    @cached_property
+    def kept(self) -> np.ndarray:
+        """Bags that features are learnt from."""
+        return np.setdiff1d(np.flatnonzero(self.problem.sample_weight > 0), self.out)
+
+    def batch(self, which: np.ndarray, rng: np.random.Generator, rows: int | None = None) -> Batch:
+        """Return some bags; of each at most so many points, drawn at random.
+
+        Shares are made anew, so that a bag's size is that of the points that were drawn.
+        """
+        bags, most = self.bags, self.settings.bag_points
+        place = np.concatenate([self._rows(i, most, rng) for i in which])
+        owner = np.repeat(np.arange(len(which)), np.minimum(bags.sizes[which], most))
+        weights = np.ones(len(place)) if bags.weights is None else bags.weights[place]
+        total = np.bincount(owner, weights, len(which))
+        points, shares = self.scaled(bags.points[place]), weights / np.maximum(total, 1e-300)[owner]
+        missing = 0 if rows is None else rows - len(place)
+        return {
+            "points": np.pad(points, ((0, missing), (0, 0))),
+            "owner": np.pad(owner, (0, missing), constant_values=len(which) - 1),
+            "shares": np.pad(shares, (0, missing)),
+            "labels": self.problem.labels[:, which],
+            "design": self.problem.design[which],
+            "counted": self.problem.sample_weight[which],
+        }
+
+    def _rows(self, bag: int, most: int, rng: np.random.Generator) -> np.ndarray:
+        first, size = int(self.bags.offsets[bag]), int(self.bags.sizes[bag])
+        if size <= most:
+            return np.arange(first, first + size)
+        return np.sort(first + rng.choice(size, most, replace=False))
+
+    def all_bags(self) -> Batch:
+        """Return all bags; those held out do not count."""
+        everyone = np.arange(self.bags.n_bags)
+        batch = self.batch(everyone, np.random.default_rng(self.settings.seed))
+        told = np.zeros(self.bags.n_bags)
+        told[self.out] = self.problem.sample_weight[self.out]
+        return batch | {"counted": batch["counted"] * (told == 0), "held_out": told}
+
+    def epoch(self, number: int) -> Iterator[Batch]:
+        """Return the minibatches of an epoch, in an order of its own, all of one shape."""
+        rng = np.random.default_rng([self.settings.seed, number])
+        order, size = rng.permutation(self.kept), min(self.settings.batch_bags, len(self.kept))
+        largest = np.sort(np.minimum(self.bags.sizes, self.settings.bag_points))[::-1]
+        for first in range(0, len(order) - size + 1, size):
+            yield self.batch(order[first : first + size], rng, int(largest[:size].sum()))
+
+    def fingerprint(self) -> str:
+        """Return what tells this search from others: data, settings and where it starts."""
+        told, start = hashlib.sha256(), self.problem.features.start
+        data = (self.bags.points, self.bags.offsets, self.problem.labels, self.out)
+        for array in (*data, self.problem.sample_weight, *(start[name] for name in sorted(start))):
+            told.update(np.ascontiguousarray(array).tobytes())
+        asked = {k: v for k, v in vars(self.settings).items() if k not in ("checkpoint", "epochs")}
+        told.update(json.dumps(asked, sort_keys=True).encode())
+        return told.hexdigest()
+
+
+class Whole:
+    """All bags at once, by L-BFGS: an epoch is a step."""
+
+    has_rate = False
+
+    def __init__(self, data: TrainingData) -> None:
+        import optax
+
+        problem, self._batch = data.problem, jax.tree.map(jnp.asarray, data.all_bags())
+        self._optimiser = optax.lbfgs()
+
+        def both(params: Any, batch: Batch) -> tuple[Any, Any]:
+            if problem.evidence:
+                return evidence(problem, params, batch)
+            seen = statistics(problem.features, params["features"], batch)
+            told = log_likelihoods(problem, params, batch, seen)
+            out = batch["held_out"]
+            loss, _ = loss_of_bags(problem, params, batch, None, len(data.kept))
+            return loss, -jnp.sum(out * told) / jnp.maximum(jnp.sum(out), 1e-9)
+
+        def step(params: Any, opt: Any, fixed: Any, batch: Batch) -> tuple[Any, ...]:
+            def loss(moving: Any) -> Any:
+                return both(moving | fixed, batch)[0]
+
+            value, slope = optax.value_and_grad_from_state(loss)(params, state=opt)
+            change, opt = self._optimiser.update(
+                slope, opt, params, value=value, grad=slope, value_fn=loss
+            )
+            return optax.apply_updates(params, change), opt
+
+        self._step, self._both = jax.jit(step), jax.jit(both)
+
+    def begin(self, params: Any) -> State:
+        """Return the state at the start."""
+        moving, fixed = _split(params)
+        return {"params": moving, "fixed": fixed, "opt": self._optimiser.init(moving), "rate": 1.0}
+
+    def losses(self, state: State) -> tuple[float, float]:
+        """Return the loss of the bags that count, and of those held out."""
+        loss, out = self._both(state["params"] | state["fixed"], self._batch)
+        return float(loss), float(out)
+
+    def epoch(self, state: State, number: int) -> tuple[State, float, float]:
+        """Make a step; return the losses after it."""
+        params, opt = self._step(state["params"], state["opt"], state["fixed"], self._batch)
+        state = state | {"params": params, "opt": opt}
+        return state, *self.losses(state)
+
+
+class Minibatches:
+    """Some bags at a time, by Adam; the average embedding and Σ are running averages."""
+
+    has_rate = True
+
+    def __init__(self, data: TrainingData) -> None:
+        import optax
+
+        self._data, problem, settings = data, data.problem, data.settings
+        self._optimiser = optax.inject_hyperparams(optax.adam)(settings.learning_rate)
+        rng = np.random.default_rng(settings.seed)
+        judged = data.out if len(data.out) else data.kept[:1]
+        self._out = jax.tree.map(jnp.asarray, data.batch(judged, rng))
+        n_kept = len(data.kept)
+
+        def step(params: Any, opt: Any, fixed: Any, moving: Any, batch: Batch) -> tuple[Any, ...]:
+            def loss(params: Any) -> Any:
+                return loss_of_bags(problem, params | fixed, batch, moving, n_kept)
+
+            (value, moving), slope = jax.value_and_grad(loss, has_aux=True)(params)
+            change, opt = self._optimiser.update(slope, opt, params)
+            return optax.apply_updates(params, change), opt, moving, value
+
+        def held_out(params: Any, moving: Any, batch: Batch) -> Any:
+            mean, sizes, _, _ = statistics(problem.features, params["features"], batch)
+            told = log_likelihoods(problem, params, batch, (mean, sizes, *moving))
+            return -jnp.sum(batch["counted"] * told) / jnp.sum(batch["counted"])
+
+        self._step, self._held_out = jax.jit(step), jax.jit(held_out)
+        self._seen = jax.jit(lambda params, batch: statistics(problem.features, params, batch)[2:])
+
+    def begin(self, params: Any) -> State:
+        """Return the state at the start, with averages over as many bags as a minibatch has."""
+        moving, fixed = _split(params)
+        found = [self._seen(params["features"], batch) for batch in self._data.epoch(0)]
+        averages = jax.tree.map(lambda *each: sum(each) / len(each), *found)
+        state = {"params": moving, "fixed": fixed, "moving": averages, "rate": 1.0}
+        return state | {"opt": self._optimiser.init(moving)}
+
+    def losses(self, state: State) -> tuple[float, float]:
+        """Return the loss of the bags held out, twice: there was no minibatch yet."""
+        out = float(self._held_out(state["params"] | state["fixed"], state["moving"], self._out))
+        return out, out
+
+    def epoch(self, state: State, number: int) -> tuple[State, float, float]:
+        """Go through all bags once; return the average loss on the way, and that held out."""
+        settings, values = self._data.settings, []
+        params, opt, moving = state["params"], state["opt"], state["moving"]
+        cosine = 0.5 * (1.0 + np.cos(np.pi * min(number / settings.epochs, 1.0)))
+        rate = settings.learning_rate * (LAST_RATE + (1.0 - LAST_RATE) * cosine)
+        opt.hyperparams["learning_rate"] = jnp.asarray(rate * float(state["rate"]))
+        for batch in self._data.epoch(number):
+            params, opt, moving, value = self._step(params, opt, state["fixed"], moving, batch)
+            values.append(float(value))
+        state = state | {"params": params, "opt": opt, "moving": moving}
+        return state, float(np.mean(values)), self.losses(state)[1]
+
+
+def _split(params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return parameters that move and those that do not."""
+    fixed = {name: params[name] for name in params if name == "basis"}
+    return {name: params[name] for name in params if name != "basis"}, fixed
+
+
+def _run(
+    make: type[Whole] | type[Minibatches], data: TrainingData
+) -> tuple[dict[str, Any], History]:
+    """Move the parameters until bags held out gain no more; return the best, and the way there.
+
+    Without bags held out all epochs are made, and the last parameters are the best.
+    """
+    settings, engine = data.settings, make(data)
+    state = engine.begin(start(data.problem))
+    state["best"] = state["params"]
+    first = engine.losses(state)
+    history = History((first[0],), (first[1],), "all epochs were made")
+    checkpoint = Checkpoint.of(data)
+    if checkpoint is not None:
+        state, history = checkpoint.load(state, history)
+    judged = len(data.out) > 0
+    with Progress("learning features", settings.epochs, wanted()) as bar:
+        bar.advance(history.n_epochs)
+        while history.n_epochs < settings.epochs:
+            if judged and history.since_best >= settings.patience:
+                history = history.ended("bags held out gained no more")
+                break
+            try:
+                after, loss, out = engine.epoch(state, history.n_epochs + 1)
+            except KeyboardInterrupt:
+                history = history.ended("interrupted")
+                _say(
+                    f"learning was interrupted after {history.n_epochs} epochs: the best features "
+                    "so far are kept. Fit again for more."
+                )
+                break
+            if not np.isfinite(loss + out) or loss > history.train[0] + DIVERGED:
+                slower = _slower(engine, state)
+                if slower is None:
+                    history = history.ended("diverged")
+                    break
+                state = slower
+                continue
+            state, history = after, history.then(loss, out)
+            if history.since_best == 0 or not judged:
+                state["best"] = state["params"]
+            if checkpoint is not None:
+                checkpoint.save(state, history)
+            bar.advance(1)
+    return state["best"], history
+
+
+def _slower(engine: Whole | Minibatches, state: State) -> State | None:
+    """Go back to the best parameters with a lower rate, and say so; None if that is no use."""
+    rate = float(state["rate"]) * LOWER_RATE
+    if not engine.has_rate or rate < LEAST_RATE:
+        if engine.has_rate:
+            _say("learning of features diverged; the best features so far are kept.")
+        return None
+    _say(
+        f"learning of features diverged: it goes on from the best so far with {rate:g} times the "
+        "learning rate that was asked for."
+    )
+    again = engine.begin(state["best"] | state["fixed"])
+    return again | {"rate": rate, "best": state["best"]}
+
+
+def _say(sentence: str) -> None:
+    warnings.warn(sentence, BagwiseWarning, stacklevel=2)
+
+
+class Checkpoint:
+    """The state of a search in a file: numbers only, written whole or not at all."""
+
+    def __init__(self, path: Path, fingerprint: str) -> None:
+        self._path, self._fingerprint = path, fingerprint
+
+    @classmethod
+    def of(cls, data: TrainingData) -> Checkpoint | None:
+        """Return that of a search, if there is to be one; the epochs with all bags have another."""
+        if data.settings.checkpoint is None:
+            return None
+        path = Path(data.settings.checkpoint)
+        return cls(
+            path if len(data.out) else path.with_name(f"{path.name}.all"), data.fingerprint()
+        )
+
+    def save(self, state: State, history: History) -> None:
+        """Write the state."""
+        leaves = jax.tree.leaves(state)
+        arrays: dict[str, Any] = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
+        arrays |= {"train": history.train, "validation": history.validation}
+        arrays["fingerprint"] = self._fingerprint
+        with replacing(self._path) as part, open(part, "wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+
+    def load(self, state: State, history: History) -> tuple[State, History]:
+        """Return the state of the file, if there is one; refuse that of another search."""
+        if not self._path.exists():
+            return state, history
+        leaves, tree = jax.tree.flatten(state)
+        try:
+            with np.load(self._path, allow_pickle=False) as file:
+                ours = str(file["fingerprint"]) == self._fingerprint
+                arrays = [file[f"leaf{i}"] for i in range(len(leaves))] if ours else []
+                losses = (
+                    {k: tuple(file[k].tolist()) for k in ("train", "validation")} if ours else {}
+                )
+        except (OSError, ValueError, KeyError) as error:
+            raise BagwiseError.because(
+                f"{self._path} is no checkpoint, or not a whole one",
+                "a file that Training(checkpoint=...) has written",
+                "Remove it to start anew.",
+            ) from error
+        if not ours:
+            raise BagwiseError.because(
+                f"{self._path} is a checkpoint of other data, settings or features",
+                "the same bags, labels, settings and embedding as when it was written",
+                "Remove it to start anew, or give another name.",
+            )
+        same = [jnp.asarray(new, old.dtype) if hasattr(old, "dtype") else type(old)(new)
+                for new, old in zip(arrays, leaves, strict=True)]  # fmt: skip
+        return jax.tree.unflatten(tree, same), History(**losses, end=history.end)
