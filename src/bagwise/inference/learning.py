@@ -181,8 +181,7 @@ def loss_of_bags(
     problem: LearningProblem,
     params: dict[str, Any],
     batch: Batch,
-    moving: tuple[Any, Any] | None,
-    n_bags: int,
+    moving: tuple[Any, Any] | None = None,
 ) -> tuple[Any, tuple[Any, Any]]:
     """Return J per bag, of the bags that count in a batch, and the running m0 and Σ.
 
@@ -197,10 +196,11 @@ def loss_of_bags(
     told = log_likelihoods(problem, params, batch, (mean, sizes, center, within))
     counted = batch["counted"]
     data = -jnp.sum(counted * told) / jnp.maximum(jnp.sum(batch["counted"] > 0), 1)
-    return data + _penalty(problem, params) / n_bags, (center, within)
+    prior = _penalty(problem, params, batch["weight_var"])
+    return data + prior / batch["n_kept"], (center, within)
 
 
-def _penalty(problem: LearningProblem, params: dict[str, Any]) -> Any:
+def _penalty(problem: LearningProblem, params: dict[str, Any], weight_var: Any) -> Any:
     """Return −log prior of weights and scales, up to a constant."""
     theta = params["head"]
     alpha = theta["weights"] @ params["basis"].T
@@ -209,7 +209,7 @@ def _penalty(problem: LearningProblem, params: dict[str, Any]) -> Any:
     else:
         norms = jnp.sum((alpha @ problem.features.weight_gram(params["features"])) * alpha)
     logs = sum((theta[name] ** 2 for name in ("noise", "prior_scale") if name in theta), 0.0)
-    return 0.5 * (norms / problem.weight_var + logs / LOG_SCALE_SD**2) + _doubt(params)
+    return 0.5 * (norms / weight_var + logs / LOG_SCALE_SD**2) + _doubt(params)
 
 
 def _doubt(params: dict[str, Any]) -> Any:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,10 @@ DIVERGED = 10.0
 LOWER_RATE = 0.1
 LEAST_RATE = 1e-3  # of the rate asked for, below which there is no use in lowering it
 LAST_RATE = 0.05  # of the rate at the start, by then
+
+# Halvings of a step of L-BFGS, and the share of the fall by its slope that a step has to have.
+MOST_HALVINGS = 20
+ENOUGH_FALL = 1e-4
 
 # Points that are worked on at once by default; of more, minibatches are.
 MOST_AT_ONCE = 400_000
@@ -91,10 +95,11 @@ def learn(
     make = Minibatches if _by_batches(whole, bags, settings) else Whole
     none = np.zeros(0, dtype=np.int64)
     with jax.enable_x64(settings.precision == "float64"), one_thread("blas"):
-        best, history = _run(make, TrainingData(few, bags, scaled, settings, out))
+        engine = make(whole)
+        best, history = _run(engine, TrainingData(few, bags, scaled, settings, out))
         if history.best and history.end != "interrupted":
-            settings = replace(settings, epochs=history.best)
-            best, _ = _run(make, TrainingData(whole, bags, scaled, settings, none))
+            data = TrainingData(whole, bags, scaled, settings, none)
+            best, _ = _run(engine, data, history.best)
         return whole.features.finish(jax.tree.map(np.float64, best["features"])), history
 
 
@@ -139,7 +144,7 @@ class TrainingData:
         Shares are made anew, so that a bag's size is that of the points that were drawn.
         """
         bags, most = self.bags, self.settings.bag_points
-        place = np.concatenate([self._rows(i, most, rng) for i in which])
+        place = np.concatenate([self._rows(i, most, rng) for i in which.tolist()])
         owner = np.repeat(np.arange(len(which)), np.minimum(bags.sizes[which], most))
         weights = np.ones(len(place)) if bags.weights is None else bags.weights[place]
         total = np.bincount(owner, weights, len(which))
@@ -152,6 +157,8 @@ class TrainingData:
             "labels": self.problem.labels[:, which],
             "design": self.problem.design[which],
             "counted": self.problem.sample_weight[which],
+            "n_kept": float(len(self.kept)),
+            "weight_var": float(self.problem.weight_var),
         }
 
     def _rows(self, bag: int, most: int, rng: np.random.Generator) -> np.ndarray:
@@ -188,39 +195,37 @@ class TrainingData:
 
 
 class Whole:
-    """All bags at once, by L-BFGS: an epoch is a step."""
+    """All bags at once, by L-BFGS: an epoch is a step.
+
+    What is compiled is the same whichever bags are held out.
+    """
 
     has_rate = False
 
-    def __init__(self, data: TrainingData) -> None:
+    def __init__(self, problem: LearningProblem) -> None:
         import optax
 
-        problem, self._batch = data.problem, jax.tree.map(jnp.asarray, data.all_bags())
-        self._optimiser = optax.lbfgs()
+        # Where to, by optax; how far, by trying: to compile a search along the line with all of
+        # the model in it takes longer than most searches.
+        self._optimiser = optax.scale_by_lbfgs()
 
         def both(params: Any, batch: Batch) -> tuple[Any, Any]:
             if problem.evidence:
                 return evidence(problem, params, batch)
             seen = statistics(problem.features, params["features"], batch)
-            told = log_likelihoods(problem, params, batch, seen)
-            out = batch["held_out"]
-            loss, _ = loss_of_bags(problem, params, batch, None, len(data.kept))
+            told, out = log_likelihoods(problem, params, batch, seen), batch["held_out"]
+            loss, _ = loss_of_bags(problem, params, batch)
             return loss, -jnp.sum(out * told) / jnp.maximum(jnp.sum(out), 1e-9)
 
-        def step(params: Any, opt: Any, fixed: Any, batch: Batch) -> tuple[Any, ...]:
-            def loss(moving: Any) -> Any:
-                return both(moving | fixed, batch)[0]
+        def slope(params: Any, fixed: Any, batch: Batch) -> Any:
+            return jax.grad(lambda moving: both(moving | fixed, batch)[0])(params)
 
-            value, slope = optax.value_and_grad_from_state(loss)(params, state=opt)
-            change, opt = self._optimiser.update(
-                slope, opt, params, value=value, grad=slope, value_fn=loss
-            )
-            return optax.apply_updates(params, change), opt
+        self._slope, self._both = jax.jit(slope), jax.jit(both)
+        self._way = jax.jit(self._optimiser.update)
 
-        self._step, self._both = jax.jit(step), jax.jit(both)
-
-    def begin(self, params: Any) -> State:
+    def begin(self, params: Any, data: TrainingData) -> State:
         """Return the state at the start."""
+        self._batch = jax.tree.map(jnp.asarray, data.all_bags())
         moving, fixed = _split(params)
         return {"params": moving, "fixed": fixed, "opt": self._optimiser.init(moving), "rate": 1.0}
 
@@ -230,10 +235,19 @@ class Whole:
         return float(loss), float(out)
 
     def epoch(self, state: State, number: int) -> tuple[State, float, float]:
-        """Make a step; return the losses after it."""
-        params, opt = self._step(state["params"], state["opt"], state["fixed"], self._batch)
-        state = state | {"params": params, "opt": opt}
-        return state, *self.losses(state)
+        """Make a step that lowers the loss, if there is one; return the losses after it."""
+        params, fixed = state["params"], state["fixed"]
+        loss, out = self.losses(state)
+        slope = self._slope(params, fixed, self._batch)
+        way, opt = self._way(slope, state["opt"], params)
+        fall = sum(jax.tree.leaves(jax.tree.map(lambda g, w: jnp.sum(g * w), slope, way)))
+        for far in 0.5 ** np.arange(MOST_HALVINGS):
+            tried = jax.tree.map(lambda x, w, far=far: x - far * w, params, way)
+            found = self.losses(state | {"params": tried})
+            if found[0] <= loss - ENOUGH_FALL * far * float(fall):
+                params, (loss, out) = tried, found
+                break
+        return state | {"params": params, "opt": opt}, loss, out
 
 
 class Minibatches:
@@ -241,19 +255,14 @@ class Minibatches:
 
     has_rate = True
 
-    def __init__(self, data: TrainingData) -> None:
+    def __init__(self, problem: LearningProblem) -> None:
         import optax
 
-        self._data, problem, settings = data, data.problem, data.settings
-        self._optimiser = optax.inject_hyperparams(optax.adam)(settings.learning_rate)
-        rng = np.random.default_rng(settings.seed)
-        judged = data.out if len(data.out) else data.kept[:1]
-        self._out = jax.tree.map(jnp.asarray, data.batch(judged, rng))
-        n_kept = len(data.kept)
+        self._optimiser = optax.inject_hyperparams(optax.adam)(1.0)
 
         def step(params: Any, opt: Any, fixed: Any, moving: Any, batch: Batch) -> tuple[Any, ...]:
             def loss(params: Any) -> Any:
-                return loss_of_bags(problem, params | fixed, batch, moving, n_kept)
+                return loss_of_bags(problem, params | fixed, batch, moving)
 
             (value, moving), slope = jax.value_and_grad(loss, has_aux=True)(params)
             change, opt = self._optimiser.update(slope, opt, params)
@@ -267,16 +276,22 @@ class Minibatches:
         self._step, self._held_out = jax.jit(step), jax.jit(held_out)
         self._seen = jax.jit(lambda params, batch: statistics(problem.features, params, batch)[2:])
 
-    def begin(self, params: Any) -> State:
-        """Return the state at the start, with averages over as many bags as a minibatch has."""
+    def begin(self, params: Any, data: TrainingData) -> State:
+        """Return the state at the start, with averages over the minibatches of an epoch."""
+        self._data, rng = data, np.random.default_rng(data.settings.seed)
+        self._out = None
+        if len(data.out):
+            self._out = jax.tree.map(jnp.asarray, data.batch(data.out, rng))
         moving, fixed = _split(params)
-        found = [self._seen(params["features"], batch) for batch in self._data.epoch(0)]
+        found = [self._seen(params["features"], batch) for batch in data.epoch(0)]
         averages = jax.tree.map(lambda *each: sum(each) / len(each), *found)
         state = {"params": moving, "fixed": fixed, "moving": averages, "rate": 1.0}
         return state | {"opt": self._optimiser.init(moving)}
 
     def losses(self, state: State) -> tuple[float, float]:
         """Return the loss of the bags held out, twice: there was no minibatch yet."""
+        if self._out is None:
+            return 0.0, 0.0
         out = float(self._held_out(state["params"] | state["fixed"], state["moving"], self._out))
         return out, out
 
@@ -301,24 +316,26 @@ def _split(params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _run(
-    make: type[Whole] | type[Minibatches], data: TrainingData
+    engine: Whole | Minibatches, data: TrainingData, until: int | None = None
 ) -> tuple[dict[str, Any], History]:
     """Move the parameters until bags held out gain no more; return the best, and the way there.
 
-    Without bags held out all epochs are made, and the last parameters are the best.
+    Without bags held out all epochs are made, until a given one, and the last parameters are the
+    best.
     """
-    settings, engine = data.settings, make(data)
-    state = engine.begin(start(data.problem))
+    settings = data.settings
+    until = settings.epochs if until is None else until
+    state = engine.begin(start(data.problem), data)
     state["best"] = state["params"]
     first = engine.losses(state)
     history = History((first[0],), (first[1],), "all epochs were made")
     checkpoint = Checkpoint.of(data)
     if checkpoint is not None:
         state, history = checkpoint.load(state, history)
-    judged = len(data.out) > 0
-    with Progress("learning features", settings.epochs, wanted()) as bar:
+    judged, base = len(data.out) > 0, max(history.train[0], 0.0)
+    with Progress("learning features", until, wanted()) as bar:
         bar.advance(history.n_epochs)
-        while history.n_epochs < settings.epochs:
+        while history.n_epochs < until:
             if judged and history.since_best >= settings.patience:
                 history = history.ended("bags held out gained no more")
                 break
@@ -331,8 +348,8 @@ def _run(
                     "so far are kept. Fit again for more."
                 )
                 break
-            if not np.isfinite(loss + out) or loss > history.train[0] + DIVERGED:
-                slower = _slower(engine, state)
+            if not np.isfinite(loss + out) or loss > base + DIVERGED:
+                slower = _slower(engine, state, data)
                 if slower is None:
                     history = history.ended("diverged")
                     break
@@ -347,7 +364,7 @@ def _run(
     return state["best"], history
 
 
-def _slower(engine: Whole | Minibatches, state: State) -> State | None:
+def _slower(engine: Whole | Minibatches, state: State, data: TrainingData) -> State | None:
     """Go back to the best parameters with a lower rate, and say so; None if that is no use."""
     rate = float(state["rate"]) * LOWER_RATE
     if not engine.has_rate or rate < LEAST_RATE:
@@ -358,7 +375,7 @@ def _slower(engine: Whole | Minibatches, state: State) -> State | None:
         f"learning of features diverged: it goes on from the best so far with {rate:g} times the "
         "learning rate that was asked for."
     )
-    again = engine.begin(state["best"] | state["fixed"])
+    again = engine.begin(state["best"] | state["fixed"], data)
     return again | {"rate": rate, "best": state["best"]}
 
 

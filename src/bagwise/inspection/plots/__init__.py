@@ -15,6 +15,7 @@ from bagwise.inspection.plots.contribution import (
 )
 from bagwise.inspection.plots.coverage import calibration, pit
 from bagwise.inspection.plots.labels import predicted_against_true, predictions_by_size, reliability
+from bagwise.inspection.plots.learning import learning
 from bagwise.inspection.plots.spread import more_points, spread_by_size
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "column_contributions",
     "contributions",
     "embedding_map",
+    "learning",
     "more_points",
     "pit",
     "point_contributions",
