@@ -104,7 +104,7 @@ class Inputs:
     def __len__(self) -> int:
         return len(self.mean)
 
-    @property
+    @cached_property
     def groups(self) -> list[tuple[int, Int[np.ndarray, " k"]]]:
         """The groups that have bags, and these."""
         order = np.argsort(self.group_of, kind="stable")
