@@ -60,7 +60,7 @@ every_class = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name
 
 
 def make_data(seed, n_bags=36, n_features=2):
-    """Bags of 2 to 12 points, of four sizes; the class is whether their true mean is high, nearly."""
+    """Bags of four sizes; the class is whether their true mean is high, but for some noise."""
     rng = np.random.default_rng(seed)
     level = rng.uniform(1, 2, n_bags)
     sizes = rng.choice([2, 5, 8, 12], n_bags)
