@@ -29,13 +29,14 @@ test: $(STAMP) ## style, types, module order and tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n auto --dist loadfile --ignore tests/benchmarks
+	@$(BIN)/python -m compileall -q src # or each program that tests start would do it
+	$(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/benchmarks
 
 coverage: $(STAMP) ## which lines and branches the tests reach; takes twice as long as the tests
-	$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-branch --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-branch --cov-report=term:skip-covered
 
 test-all: $(STAMP) ## the same with the long tests and those of the benchmarks
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "long or not long"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "long or not long"
 
 # Old libraries use each other in ways that are deprecated by now. Our own use of them is watched by
 # make test and make test-newest, where every warning is an error.
@@ -43,12 +44,12 @@ test-lowest: ## the tests with the lowest versions that pyproject.toml allows, i
 	$(PYTHON) -m venv --clear .venv-lowest
 	grep -oE '"[A-Za-z0-9._-]+(\[[a-z]+\])?>=[0-9.]+"' pyproject.toml | sed -E 's/"//g; s/\[.*\]//; s/>=/==/' > .venv-lowest/floors.txt
 	.venv-lowest/bin/python -m pip install --quiet --quiet -c .venv-lowest/floors.txt -e ".[test]"
-	.venv-lowest/bin/python -m pytest -n auto --dist loadfile -W ignore::DeprecationWarning
+	.venv-lowest/bin/python -m pytest -n auto --dist worksteal -W ignore::DeprecationWarning
 
 test-newest: ## the tests with the newest versions there are, in .venv-newest
 	$(PYTHON) -m venv --clear .venv-newest
 	.venv-newest/bin/python -m pip install --quiet --quiet -e ".[test]"
-	.venv-newest/bin/python -m pytest -n auto --dist loadfile
+	.venv-newest/bin/python -m pytest -n auto --dist worksteal
 
 .PHONY: fuzz
 fuzz: $(STAMP) ## thousands of generated cases, hostile ones among them; "python -m fuzz" runs one again

@@ -4,13 +4,31 @@ The hook has to be there before bagwise is first imported. pytest reads this fil
 anything, doctests included.
 """
 
+import importlib.metadata
+import os
+import shutil
 import signal
 import sys
+import tempfile
 
-import jaxtyping
-import pytest
+# Before anything reads them: for these tests, and for the programs that they start.
+#
+# Tests run side by side and their problems are small: threads of BLAS would stand in each other's
+# way. JAX compiles for longer than it computes: with little effort then, and once for all processes
+# of a run. A flag that XLA does not know is fatal, so versions that were not tried compile as ever.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+if importlib.metadata.version("jaxlib").startswith("0.10."):
+    os.environ.setdefault(
+        "XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
+    )
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
-import shapecheck
+import jaxtyping  # noqa: E402
+import pytest  # noqa: E402
+
+import shapecheck  # noqa: E402
 
 assert "bagwise" not in sys.modules, "bagwise was imported before its shapes could be checked"
 jaxtyping.jaxtyped = shapecheck.first_calls(jaxtyping.jaxtyped)
@@ -20,6 +38,14 @@ jaxtyping.install_import_hook("bagwise", "shapecheck.checked")
 # A shell that runs tests in the background has them ignore Ctrl-C, and so would the programs that
 # they start; some of these are to be stopped by it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config):
+    """Give all processes of a run one place for what JAX has compiled."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:  # which have it from the process above them
+        folder = tempfile.mkdtemp(prefix="bagwise-tests-")
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def pytest_runtest_setup():

@@ -7,12 +7,13 @@ asked only where a plain look at the type does not settle the matter, as the loo
 
 import inspect
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from itertools import count
-from typing import Any, Self
+from types import NoneType, UnionType
+from typing import Any, Self, Union, get_args, get_origin
 
-from jaxtyping import AbstractArray
 from typeguard import check_type
+from typing_extensions import is_protocol, is_typeddict
 
 BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -23,6 +24,8 @@ FIRST_CALLS = 3
 
 _tests = count(1)
 _test = 0  # which one runs
+
+_conforming = set[tuple[type, Any]]()  # classes whose objects were found to follow a protocol
 
 
 def begin_test() -> None:
@@ -81,12 +84,15 @@ def checked(function: Callable) -> Callable:
     }
     result_hint = signature.return_annotation
     checks_result = _can_check(result_hint)
+    if checks_result and any(map(_is_result, parameters)):
+        hints = {}  # the arguments were checked before the call
 
     @wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        for name, value in (*zip(positions, args, strict=False), *kwargs.items()):
-            if name in hints:
-                _check(value, hints[name])
+        if hints:
+            for name, value in (*zip(positions, args, strict=False), *kwargs.items()):
+                if name in hints:
+                    _check(value, hints[name])
         result = function(*args, **kwargs)
         if checks_result:
             _check(result, result_hint)
@@ -95,12 +101,35 @@ def checked(function: Callable) -> Callable:
     return wrapper
 
 
+def _is_result(parameter: inspect.Parameter) -> bool:
+    """Whether jaxtyping, which checks arguments and then both, hands over a result here."""
+    by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    return by_name and parameter.annotation is Any and parameter.name.startswith("ret")
+
+
 def _check(value: Any, hint: Any) -> None:
-    plain = hint in (float, int, str) or (
-        isinstance(hint, type) and issubclass(hint, AbstractArray)
-    )
-    if not (plain and isinstance(value, hint)):
+    if any(isinstance(value, plain) for plain in _plain_classes(hint)):
+        return
+    if (type(value), hint) not in _conforming:
         check_type(value, hint)
+        if inspect.isclass(hint) and is_protocol(hint):
+            _conforming.add((type(value), hint))  # their methods' signatures take long to compare
+
+
+@cache
+def _plain_classes(hint: Any) -> tuple[type, ...]:
+    """Return classes whose objects are what is asked for, whatever they hold; others may be, too.
+
+    Those of a union in its order: an array that fits names the lengths of its axes.
+    """
+    if get_origin(hint) in (Union, UnionType):
+        return tuple(plain for each in get_args(hint) for plain in _plain_classes(each))
+    if hint is None:
+        return (NoneType,)
+    plain = inspect.isclass(hint) and get_origin(hint) is None
+    if not plain or is_protocol(hint) or is_typeddict(hint) or issubclass(hint, tuple):
+        return ()
+    return (hint,)
 
 
 def _can_check(hint: Any) -> bool:

@@ -85,14 +85,15 @@ def test_in_the_last_imports_of_a_command(folder, module):
 
 
 @pytest.mark.slow
-def test_in_any_import(folder):
+@pytest.mark.parametrize("places", [6, pytest.param(40, marks=pytest.mark.long)])
+def test_in_any_import(folder, places):
     """Until draws are made: who stops then keeps those that there are."""
     line = (*FIT[:-1], "bdr", "--out", "x.bagwise")
     told = watched(folder, *line, "--set", "draws=20", "--set", "warmup=20", TELL="1")
     names = [words[7:] for words in told.stderr.splitlines() if words.startswith("import ")]
     assert told.returncode == 0 and {"jax", "sklearn"} <= set(names), told.stderr
     first, last = (names.index(f"bagwise.{name}") + 1 for name in ("cli", "inference.nuts"))
-    for number in range(first, last + 1, (last - first) // 12):
+    for number in range(first, last + 1, (last - first) // places):
         check_stopped(folder, *line, at=number)
 
 

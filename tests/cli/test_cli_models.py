@@ -1,4 +1,4 @@
-"""Models by their short names, the demo, and faults that are hard to bring about from outside."""
+"""Models by their short names, and faults that are hard to bring about from outside."""
 
 import errno
 
@@ -78,15 +78,6 @@ def test_tuning_says_what_it_chose(tmp_path, monkeypatch):
     result = bagwise(*FIT, "--tune", cwd=tmp_path)
     done(result)
     assert "chosen by cross-validation: bandwidth" in result.stderr
-
-
-def test_the_demo_writes_files_and_beats_the_average(tmp_path):
-    told = done(bagwise("demo", "--json", cwd=tmp_path))
-    assert told["rows"][0]["rmse"] < told["rmse_of_plain_average"]
-    names = {path.name for path in (tmp_path / "polls").iterdir()}
-    assert names == {"train.parquet", "new.parquet", "answers.csv"}
-    text = done(bagwise("demo", "--out", "again", cwd=tmp_path))
-    assert "bagwise fit again/train.parquet" in text
 
 
 def test_a_picture_needs_an_ending_that_can_be_drawn(tmp_path):

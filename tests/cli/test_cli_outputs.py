@@ -8,6 +8,7 @@ import pytest
 
 import bagwise as library
 from bagwise import BagwiseError, report
+from bagwise.cli import demo
 from bagwise.cli.output import Output
 from bagwise.cli.shell import WrongLine
 from bagwise.reproduce.command import files_of_others
@@ -208,7 +209,26 @@ def test_python_does_not_replace_what_is_not_ours_either(folder):
 # ---------------------------------------------------------------- folders
 
 
-def test_the_demo_does_what_it_says(tmp_path):
+@pytest.fixture(scope="module")
+def demo_scores():
+    """Scores of the demo by the bytes of the files that it fits and scores: the same have the same.
+
+    The fit takes seconds; it is made by the first of these tests, and by the command line itself.
+    """
+    real, known = demo._scores, {}
+
+    def scores(folder):
+        files = tuple((folder / name).read_bytes() for name in demo.FILES)
+        if files not in known:
+            known[files] = real(folder)
+        return known[files]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "_scores", scores)
+        yield known
+
+
+def test_the_demo_does_what_it_says(demo_scores, tmp_path):
     told = done(bagwise("demo", "--out", "some polls", cwd=tmp_path))
     lines = [line.strip() for line in told.splitlines() if line.startswith("  bagwise ")]
     assert [line.split()[1] for line in lines] == ["fit", "evaluate", "predict", "report"]
@@ -217,9 +237,19 @@ def test_the_demo_does_what_it_says(tmp_path):
     shown = done(bagwise("demo", "--out", "again", "--json", cwd=tmp_path))
     score = shlex.split(lines[1])[1:]
     assert done(bagwise(*score, "--json", cwd=tmp_path))["rows"] == shown["rows"]
+    assert len(demo_scores) == 1  # the files are the same wherever they are written
 
 
-def test_the_demo_keeps_files_of_others(tmp_path):
+def test_the_demo_writes_files_and_beats_the_average(demo_scores, tmp_path):
+    told = done(bagwise("demo", "--json", cwd=tmp_path))
+    assert told["rows"][0]["rmse"] < told["rmse_of_plain_average"]
+    names = {path.name for path in (tmp_path / "polls").iterdir()}
+    assert names == {"train.parquet", "new.parquet", "answers.csv"}
+    text = done(bagwise("demo", "--out", "again", cwd=tmp_path))
+    assert "bagwise fit again/train.parquet" in text
+
+
+def test_the_demo_keeps_files_of_others(demo_scores, tmp_path):
     (tmp_path / "polls").mkdir()
     (tmp_path / "polls" / "answers.csv").write_text("mine")
     refused(bagwise("demo", cwd=tmp_path), "answers.csv is there already", code=2)

@@ -1,5 +1,7 @@
 """One fill value or slip of a unit must not blind a column: scaling and landmarks resist it."""
 
+from functools import cache
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,6 +31,12 @@ def r_squared(model, arrays, y):
     return 1.0 - np.mean((model.predict(arrays[120:]) - y[120:]) ** 2) / np.var(y[120:])
 
 
+@cache
+def r_squared_of_all(model):
+    """Of bags as they are: the same for every fill value."""
+    return r_squared(model, *world())
+
+
 @pytest.mark.parametrize("fill", FILLS)
 @pytest.mark.parametrize(
     "model",
@@ -45,7 +53,7 @@ def r_squared(model, arrays, y):
 )
 def test_one_fill_value_costs_next_to_nothing(model, fill):
     arrays, y = world()
-    plain = r_squared(model, arrays, y)
+    plain = r_squared_of_all(model)
     assert plain > 0.5
     spoilt = [array.copy() for array in arrays]
     spoilt[3][0, 0] = fill

@@ -255,7 +255,9 @@ def test_a_variance_that_ignores_the_size_is_told_from_one_that_does_not():
 @pytest.mark.parametrize(
     "name", ["gamma-varying", pytest.param("gamma-fixed", marks=pytest.mark.long)]
 )
-def test_a_quick_study_from_the_command_line(name, tmp_path):
+def test_a_quick_study_from_the_command_line(name, tmp_path, monkeypatch):
+    quick = replace(Study.load(name, quick=True), n_bags=80)  # of 200
+    monkeypatch.setattr(Study, "load", lambda *_, **__: quick)
     arguments = ["reproduce", name, "--quick", "--out", str(tmp_path), "--jobs", "1"]
     result = CliRunner().invoke(cli.app, arguments)
     assert result.exit_code == 0, result.output

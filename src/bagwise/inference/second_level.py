@@ -104,7 +104,7 @@ class Inputs:
     def __len__(self) -> int:
         return len(self.mean)
 
-    @property
+    @cached_property
     def groups(self) -> list[tuple[int, Int[np.ndarray, " k"]]]:
         """The groups that have bags, and these."""
         order = np.argsort(self.group_of, kind="stable")
@@ -225,30 +225,26 @@ class SecondLevelKernel:
 
         [a/D, x, −½|·|², 1] · [b, z, 1, constant − ½|·|²], with what is exact beside what is not
         """
-        gram = np.empty((len(x), len(z)))
-        exact, other = self._exact(x), self._exact(z)
+        rows = self._by_group(x)
+        columns = rows if x is z else self._by_group(z)
         square, amplitude = self.scales.length**2, np.log(self.scales.gauss)
-        others = z.groups
-        for g, rows in x.groups:
-            for h, columns in others:
-                if x is z and h < g:
-                    gram[np.ix_(rows, columns)] = gram[np.ix_(columns, rows)].T
+        gram = np.empty((len(x), len(z)))
+        for p in rows:
+            i = p.bags[:, None]
+            for q in columns:
+                j = q.bags
+                if x is z and q.group < p.group:
+                    gram[i, j] = gram[j[:, None], p.bags].T
                     continue
-                both = x.var[g] + z.var[h]
-                inverse, a, b = 1.0 / (square + both), x.mean[rows], z.mean[columns]
-                constant = amplitude - 0.5 * float(np.sum(np.log1p(both / square)))
-                left = np.column_stack(
-                    [
-                        a * inverse,
-                        exact[rows],
-                        _minus_half(a, inverse, exact[rows]),
-                        np.ones(len(a)),
-                    ]
-                )
-                norm = constant + _minus_half(b, inverse, other[columns])
-                right = np.column_stack([b, other[columns], np.ones(len(b)), norm])
+                both = x.var[p.group] + z.var[q.group]
+                inverse = 1.0 / (square + both)
+                constant = amplitude - 0.5 * float(np.log1p(both / square).sum())
+                left, right = p.beside(p.mean * inverse), q.beside(q.mean)
+                left[:, -2] = -0.5 * (p.mean_square @ inverse + p.exact_square)
+                left[:, -1] = right[:, -2] = 1.0
+                right[:, -1] = constant - 0.5 * (q.mean_square @ inverse + q.exact_square)
                 block = left @ right.T
-                gram[np.ix_(rows, columns)] = np.exp(block, out=block)
+                gram[i, j] = np.exp(block, out=block)
         return gram
 
     def slope(
@@ -279,6 +275,11 @@ class SecondLevelKernel:
             [x.log_size / self.scales.size_length, x.design / self.scales.effects_length]
         )
 
+    def _by_group(self, x: Inputs) -> list[_Group]:
+        """Return the groups that have bags."""
+        exact = self._exact(x)
+        return [_Group(g, bags, x.mean, exact) for g, bags in x.groups]
+
     def gradient(
         self, x: Inputs, slope: Float64[np.ndarray, "n n"], gauss: Float64[np.ndarray, "n n"]
     ) -> Gradient:
@@ -292,25 +293,27 @@ class SecondLevelKernel:
         """
         square, E = self.scales.length**2, slope * gauss
         by_mean, by_var, by_length = np.zeros_like(x.mean), np.zeros_like(x.var), 0.0
-        groups = x.groups
-        for g, rows in groups:
-            for h, columns in groups:
+        groups = self._by_group(x)
+        for p in groups:
+            for q in groups:
+                g, h = p.group, q.group
                 if h < g:
                     continue
                 double = 1.0 if h == g else 2.0
-                block = E[np.ix_(rows, columns)]
-                a, b = x.mean[rows], x.mean[columns]
+                block, a, b = E[p.bags[:, None], q.bags], p.mean, q.mean
                 inverse = 1.0 / (square + x.var[g] + x.var[h])
                 right, left = block @ b, block.T @ a
                 out, into = block.sum(axis=1), block.sum(axis=0)
-                by_mean[rows] -= double * (out[:, None] * a - right) * inverse
-                by_mean[columns] -= double * (into[:, None] * b - left) * inverse
-                squares = out @ a**2 + into @ b**2 - 2.0 * np.sum(a * right, axis=0)
-                by_both = 0.5 * double * (squares * inverse**2 - out.sum() * inverse)
+                by_mean[p.bags] -= double * (out[:, None] * a - right) * inverse
+                by_mean[q.bags] -= double * (into[:, None] * b - left) * inverse
+                squares = out @ p.mean_square + into @ q.mean_square
+                squares -= 2.0 * (a * right).sum(axis=0)
+                total = out.sum()
+                by_both = 0.5 * double * (squares * inverse**2 - total * inverse)
                 by_var[g] += by_both
                 by_var[h] += by_both
                 # ℓ² is in D and in the factor's normalisation
-                by_length += 2.0 * square * by_both.sum() + double * out.sum() * len(inverse)
+                by_length += 2.0 * square * by_both.sum() + double * total * len(inverse)
         pulled, exact = slope @ x.mean, self._exact(x)
         by_mean += 2.0 * self.scales.linear * pulled
         distances = 2.0 * (E.sum(axis=1) @ exact**2 - np.sum(exact * (E @ exact), axis=0))
@@ -363,10 +366,25 @@ class Gradient:
         )
 
 
-def _minus_half(
-    mean: Float64[np.ndarray, "n c"],
-    inverse: Float64[np.ndarray, " c"],
-    exact: Float64[np.ndarray, "n e"],
-) -> Float64[np.ndarray, " n"]:
-    """Return −½ {Σ_k mean_k² inverse_k + ‖exact‖²}."""
-    return -0.5 * (mean**2 @ inverse + np.sum(exact**2, axis=1))
+class _Group:
+    """The bags of a group, and what every pair of groups asks of them.
+
+    Attributes
+    ----------
+    group : which one;  bags : (k,), its bags
+    mean : (k, c), a;  mean_square : (k, c), a²
+    exact : (k, e), exact inputs in units of their lengths;  exact_square : (k,), ‖exact‖²
+    """
+
+    def __init__(self, group: int, bags: np.ndarray, mean: np.ndarray, exact: np.ndarray) -> None:
+        self.group, self.bags = group, bags
+        self.mean, self.exact = mean[bags], exact[bags]
+        self.mean_square, self.exact_square = self.mean**2, np.sum(self.exact**2, axis=1)
+
+    def beside(self, mean: np.ndarray) -> np.ndarray:
+        """Return an array (k, c) beside the exact inputs, and two columns to be filled."""
+        c = mean.shape[1]
+        joined = np.empty((len(mean), c + self.exact.shape[1] + 2))
+        joined[:, :c] = mean
+        joined[:, c:-2] = self.exact
+        return joined
