@@ -124,7 +124,8 @@ class Conformal(ShowsLearnt, TakesBags):
     promised is promised on average over bags like those of the calibration, with ``by_size`` over
     those of a size group. Where sizes are weighted, the promise is as good as the ratio: a logistic
     regression, quadratic in log size, tells the bags to come from those of the calibration, with a
-    ridge penalty of one half on the standardised coefficients.
+    ridge penalty of one half on the standardised coefficients. A classifier of scikit-learn does
+    not say how sure its probabilities are: their intervals have no width; sets are as of others.
 
     Examples
     --------
@@ -172,20 +173,31 @@ class Conformal(ShowsLearnt, TakesBags):
         ``groups`` (n_bags,) are as the parameter of that name, and go before it.
         """
         bags = as_bags(X)
-        choice("method", self.method, METHODS)
-        flag("symmetric", self.symmetric)
+        self._check_parameters(_sizes(bags))
         labels = labels_of(self.model, y, bags)
         group = groups_of(self.groups if groups is None else groups, bags)
         splits = self._splits(labels, group)
         self._fit_models(bags, labels, weights_of(sample_weight, bags), splits)
         self._keep_columns(bags)
         rows = np.concatenate([test for _, test in splits])
-        said = [_say(model, bags[test]) for model, (_, test) in zip(self.models_, splits)]
+        pairs = zip(self.models_, splits, strict=True)
+        whole = self._is_prefit()  # bags on disk have no parts
+        said = [_say(model, bags if whole else bags[test]) for model, (_, test) in pairs]
         which = np.repeat(np.arange(len(splits)), [len(test) for _, test in splits])
         self.calibration_ = self._calibrate(
             said, labels[rows], which, _sizes(bags)[rows], None if group is None else group[rows]
         )
         return self
+
+    def _check_parameters(self, sizes: np.ndarray) -> None:
+        """Refuse parameters that would otherwise be looked at only after much work."""
+        choice("method", self.method, METHODS)
+        flag("symmetric", self.symmetric)
+        if self.scale is not None:
+            choice("scale", self.scale, ("auto", "std"))
+        self._starts(sizes)
+        if self._has_target():
+            self._target()
 
     def _fit_models(
         self, bags: Bags, y: np.ndarray, weights: np.ndarray | None, splits: list[Split]
@@ -299,13 +311,14 @@ class Conformal(ShowsLearnt, TakesBags):
             )
         if groups is not None:
             found = replace(found, weights=_one_each(groups, cells))
-        return found if not self._has_target() else replace(found, ratio=self._ratio(found, None))
+        if not self._has_target():
+            return found
+        return replace(found, ratio=size_ratio(found.sizes, self._target()))
 
     def _scaled(self, said: list[Any]) -> bool:
         """Whether errors are in units of the model's standard deviation."""
         if self.scale is None or _of_classes(self):
             return False
-        choice("scale", self.scale, ("auto", "std"))
         known = not isinstance(said[0], _Unsure)
         if not known and self.scale == "std":
             raise BagwiseError.because(
@@ -350,20 +363,13 @@ class Conformal(ShowsLearnt, TakesBags):
             raise wrong("target_sizes", target, f'sizes of bags, "{PREDICTED}" or None')
         return target is not None and not isinstance(target, str)
 
-    def _ratio(self, calibration: Calibration, sizes: np.ndarray | None) -> SizeRatio:
-        """Return the likelihood ratio of sizes: those given, else those of the parameter."""
-        if sizes is None:
-            sizes = np.asarray(self.target_sizes)
-            number = sizes.dtype.kind in "fiu" and sizes.ndim == 1
-            if not number or not (np.isfinite(sizes) & (sizes > 0)).all():
-                raise wrong("target_sizes", self.target_sizes, "a 1-D array of sizes > 0")
-        if len(sizes) < LEAST_SIZES:
-            raise BagwiseError.because(
-                f"there are {len(sizes)} sizes of bags to come",
-                f"{LEAST_SIZES} or more, to say how sizes are distributed",
-                "Give target_sizes, such as those of all bags that will be predicted.",
-            )
-        return size_ratio(calibration.sizes, sizes.astype(np.float64))
+    def _target(self) -> np.ndarray:
+        """Return the sizes of the bags to come."""
+        sizes = np.asarray(self.target_sizes)
+        number = sizes.dtype.kind in "fiu" and sizes.ndim == 1
+        if not number or not (np.isfinite(sizes) & (sizes > 0)).all():
+            raise wrong("target_sizes", self.target_sizes, "a 1-D array of sizes > 0")
+        return _enough(sizes.astype(np.float64))
 
     def predict_dist(self, X: Any) -> Any:
         """Return the calibrated predictive distribution of the labels of bags X.
@@ -374,7 +380,8 @@ class Conformal(ShowsLearnt, TakesBags):
         bags = self._check_bags(X)
         calibration, sizes = self.calibration_, _sizes(bags)
         if isinstance(self.target_sizes, str):
-            calibration = replace(calibration, ratio=self._ratio(calibration, sizes))
+            ratio = size_ratio(calibration.sizes, _enough(sizes))
+            calibration = replace(calibration, ratio=ratio)
         self._check_sizes(sizes)
         plain = _say(self.model_, bags)
         each = [plain if model is self.model_ else _say(model, bags) for model in self.models_]
@@ -491,7 +498,7 @@ def _say(model: Any, bags: Bags) -> Any:
     """Return the predictive distribution of a model, of scikit-learn's made of what it says."""
     if _says_dist(model):
         return predict_dist(model, bags)
-    known = {"sizes": _sizes(bags), "ids": bags.ids}
+    known: dict[str, Any] = {"sizes": _sizes(bags), "ids": bags.ids}
     if is_classifier(model):
         return _of_proba(np.asarray(model.predict_proba(bags)), model.classes_, known)
     if _says_std(model):
@@ -534,6 +541,17 @@ def _sizes(bags: Bags) -> np.ndarray:
     return np.asarray(bags.effective_sizes, dtype=np.float64)
 
 
+def _enough(sizes: np.ndarray) -> np.ndarray:
+    """Return sizes, or raise if they are too few to say how sizes are distributed."""
+    if len(sizes) < LEAST_SIZES:
+        raise BagwiseError.because(
+            f"there are {len(sizes)} sizes of bags to come",
+            f"{LEAST_SIZES} or more, to say how sizes are distributed",
+            "Give target_sizes, such as those of all bags that will be predicted.",
+        )
+    return sizes
+
+
 def _one_each(groups: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """Return 1/(bags of the group of each bag), among those of its group of sizes.
 
@@ -565,7 +583,7 @@ def size_ratio(sizes: np.ndarray, target: np.ndarray) -> SizeRatio:
     """
     logs = np.log(np.concatenate([sizes, target]))
     center, scale = float(logs.mean()), float(logs.std())
-    if scale == 0.0:
+    if np.ptp(logs) == 0.0:
         return SizeRatio(np.zeros(3), center, 1.0)
     t = (logs - center) / scale
     fitted = LogisticRegression(C=1.0).fit(

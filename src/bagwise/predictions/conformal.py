@@ -159,8 +159,8 @@ class Calibration:
         elif effective < least:
             warnings.warn(
                 f"the weights leave an effective {effective:.3g} of {len(self.scores)} calibration "
-                f"bags, fewer than the {least:,} that a level of {level:g} asks for: {what} rest on "
-                "few bags of the sizes to come. Calibrate with more of them.",
+                f"bags, fewer than the {least:,} that a level of {level:g} asks for: {what} rest "
+                "on few bags of the sizes to come. Calibrate with more of them.",
                 BagwiseWarning,
                 stacklevel=4,
             )
@@ -259,7 +259,8 @@ class ConformalPrediction(Calibrated, Prediction):
     ``mean`` is that of the model. ``std`` is the root mean square of the distances from it, where
     they are finite; its parts have the shares that the model gives them. ``log_prob`` is that of
     the Gaussian with these moments, as a distribution of steps has no density; ``crps`` and
-    ``sample`` are of what is finite. Where a label has a range, what lies outside counts as its end.
+    ``sample`` are of what is finite. Where labels have a range, what lies outside counts as its
+    end.
 
     References
     ----------
@@ -347,9 +348,7 @@ class ConformalPrediction(Calibrated, Prediction):
     def _middle(self, below: np.ndarray, above: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return the medians: of few scores, with no finite one, the mean."""
         finite = np.isfinite(below) & np.isfinite(above)
-        return np.where(
-            finite, 0.5 * np.where(finite, below + above, 0.0), self._plain.mean[rows]
-        )
+        return np.where(finite, 0.5 * np.where(finite, below + above, 0.0), self._plain.mean[rows])
 
     def quantile(self, q: ArrayLike) -> Float[np.ndarray, " n"] | Float[np.ndarray, "n m"]:
         """Quantiles at probability ``q`` in (0, 1): scalar -> (n,), array (m,) -> (n, m).
