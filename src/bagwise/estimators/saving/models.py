@@ -224,9 +224,8 @@ def _check_models(calibration: Calibration, model: Any, folds: list[Any], names:
     for one in (model, *folds):
         if type(one) is not type(model) or _columns_of(one) != names:
             raise unfit("models", f"of {type(one).__name__}", "of one kind and of the same columns")
-        if getattr(one, "classes_", names) is not names:
-            if one.classes_.tolist() != model.classes_.tolist():
-                raise unfit("models", "of other classes", "of the same")
+        if isinstance(one, BagClassifier) and one.classes_.tolist() != model.classes_.tolist():
+            raise unfit("models", f"of classes {show(one.classes_)}", "of the same classes each")
 
 
 def parts_of(tree: Any) -> tuple[type[Any], dict[str, Any], dict[str, Any], Any]:
