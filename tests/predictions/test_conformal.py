@@ -372,6 +372,14 @@ def test_a_model_without_variance_has_noise_alone():
     assert_array_equal(p.interval(0.9), [[-3.0, 3.0]])
 
 
+def test_a_model_without_errors_has_a_density_still():
+    plain = said(np.zeros(2), np.full(2, 3.0))
+    p = ConformalPrediction(plain, [plain], calibration(np.zeros(20)))
+    assert_array_equal(p.interval(0.9), np.zeros((2, 2)))
+    assert_allclose(p.std, 3e-6)
+    assert np.isfinite(p.log_prob([0.0, 1.0])).all()
+
+
 # ---- the interface ------------------------------------------------------------------------------
 
 

@@ -32,6 +32,9 @@ BLOCK = 2_000_000
 # Shares are compared with so much room for rounding: (1 + 0.9)/2 is not 0.95 to the last digit.
 ROUNDING = 1e-9
 
+# A standard deviation is this share of the model's at least: errors may all be 0.
+LEAST_SHARE = 1e-6
+
 # Logs of likelihood ratios beyond are taken to be there.
 LARGEST_LOG = 50.0
 
@@ -257,7 +260,8 @@ class ConformalPrediction(Calibrated, Prediction):
     Notes
     -----
     ``mean`` is that of the model. ``std`` is the root mean square of the distances from it, where
-    they are finite; its parts have the shares that the model gives them. ``log_prob`` is that of
+    they are finite (and a millionth of the model's at least, as a density needs one); its parts
+    have the shares that the model gives them. ``log_prob`` is that of
     the Gaussian with these moments, as a distribution of steps has no density; ``crps`` and
     ``sample`` are of what is finite. Where labels have a range, what lies outside counts as its
     end.
@@ -288,6 +292,7 @@ class ConformalPrediction(Calibrated, Prediction):
         self._scales = np.stack(scales)
         self._range = support_of(plain)
         var, total = self._squares(plain.mean, plain.sizes), plain.parts.total
+        var = np.maximum(var, LEAST_SHARE**2 * total)
         share = np.divide(var, total, out=np.zeros(len(plain)), where=total > 0)
         parts = {name: share * part for name, part in plain.parts.to_dict().items()}
         parts["noise"] = np.where(total > 0, parts["noise"], var)
@@ -308,22 +313,28 @@ class ConformalPrediction(Calibrated, Prediction):
     def _candidates(
         self, sizes: np.ndarray | None, n_bags: int
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield rows (b,), own weights (b,), labels (b, c) and their weights (c,)."""
-        scores, low, high = self._calibration.scores, *self._range
+        """Yield rows (b,), own weights (b,), labels (b, c) and their weights (c,).
+
+        Of one model the labels are in order, as the scores are put in order.
+        """
+        low, high = self._range
         for rows, own, mine, weights in self._calibration.blocks(sizes, n_bags):
-            model = self._calibration.model[mine]
-            location = self._locations[model[None], rows[:, None]]
-            away = self._scales[model[None], rows[:, None]] * scores[mine]
+            scores, model = self._calibration.scores[mine], self._calibration.model[mine]
             if self._calibration.symmetric:
-                values = np.hstack([location - np.abs(away), location + np.abs(away)])
-                weights = np.tile(0.5 * weights, 2)
-            else:
-                values = location + away
-            yield rows, own, np.clip(values, low[rows, None], high[rows, None]), weights
+                scores = np.concatenate([-np.abs(scores), np.abs(scores)])
+                model, weights = np.tile(model, 2), np.tile(0.5 * weights, 2)
+            order = np.argsort(scores, kind="stable")
+            one = len(self._each) == 1  # whose table of rows is not copied for every score
+            place = (0, rows[:, None]) if one else (model[order][None], rows[:, None])
+            values = self._locations[place] + self._scales[place] * scores[order]
+            yield rows, own, np.clip(values, low[rows, None], high[rows, None]), weights[order]
 
     def _sorted(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield rows, own weights, labels in order (b, c), and their weights (b, c)."""
+        """Yield rows, own weights, labels in order (b, c), and their weights (b, c) or (1, c)."""
         for rows, own, values, weights in self._candidates(self._sizes, len(self)):
+            if len(self._each) == 1:
+                yield rows, own, values, weights[None]
+                continue
             order = np.argsort(values, axis=1, kind="stable")
             yield rows, own, np.take_along_axis(values, order, axis=1), weights[order]
 
@@ -332,13 +343,11 @@ class ConformalPrediction(Calibrated, Prediction):
         for rows, own, values, weights in self._sorted():
             total = weights.sum(axis=1) + own
             end = 0.5 * own if self._calibration.symmetric else np.zeros(len(own))
-            up, down = (
-                np.cumsum(w, axis=1) + (end + ROUNDING * total)[:, None]
-                for w in (weights, weights[:, ::-1])
-            )
+            up, down = (np.cumsum(w, axis=1) for w in (weights, weights[:, ::-1]))
             for k, p in enumerate(q.tolist()):
-                above = _first(up >= (p * total)[:, None], values, np.inf)
-                below = _first(down >= ((1 - p) * total)[:, None], values[:, ::-1], -np.inf)
+                least, most = (x * total - end - ROUNDING * total for x in (p, 1.0 - p))
+                above = _first(up, least, values, np.inf)
+                below = _first(down, most, values[:, ::-1], -np.inf)
                 if p == 0.5:
                     found[rows, k] = self._middle(below, above, rows)
                 else:
@@ -401,11 +410,21 @@ class ConformalPrediction(Calibrated, Prediction):
         return drawn
 
 
-def _first(reached: np.ndarray, values: np.ndarray, otherwise: float) -> np.ndarray:
-    """Return of each row the value at the first True, if there is one."""
-    first = np.argmax(reached, axis=1)
-    rows = np.arange(len(values))
-    return np.where(reached[rows, first], values[rows, first], otherwise)
+def _first(
+    filled: np.ndarray, least: np.ndarray, values: np.ndarray, otherwise: float
+) -> np.ndarray:
+    """Return of each row the first value at which the weights so far are enough, if there is one.
+
+    ``filled`` (b, c), or (1, c) for all rows;  ``least`` (b,);  ``values`` (b, c)
+    """
+    if len(filled) == 1:
+        first = np.searchsorted(filled[0], least, side="left")
+    else:
+        enough = filled >= least[:, None]
+        first = np.where(enough.any(axis=1), np.argmax(enough, axis=1), values.shape[1])
+    last = values.shape[1] - 1
+    found = values[np.arange(len(values)), np.minimum(first, last)]
+    return np.where(first <= last, found, otherwise)
 
 
 def support_of(prediction: Prediction) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
