@@ -32,7 +32,7 @@ def test_shares_are_counted_and_broken_promises_marked():
         shares.promise("model", "all", 9)
     rows = list(shares.lines())[1:]
     assert "62.5% ± 12.5%" in rows[0] and "*" not in rows[0]  # within three standard errors
-    assert "(first)" in rows[1] and "100.0% ±  0.0% " in rows[1] and "*" not in rows[1]
+    assert "(first)" in rows[1] and "100.0% ± 0.0% " in rows[1] and "*" not in rows[1]
     shares.promise("model", "first", 9)
     assert list(shares.lines())[2].count("*") == 1  # 100 % is more than 80 + 10 %, not than 90 + 10
 

@@ -21,6 +21,7 @@ from sklearn.model_selection import (
     ShuffleSplit,
     cross_val_score,
 )
+from sklearn.svm import LinearSVC
 
 import bagwise
 from bagwise import (
@@ -575,6 +576,28 @@ def test_changed_files_are_refused(change):
 def test_wrong_parameters_are_named(params, words):
     with pytest.raises(BagwiseError, match=words):
         Conformal(clone(REGRESSORS["ridge"])).set_params(**params).fit(BAGS, Y)
+
+
+@pytest.mark.parametrize(
+    "model, words",
+    [
+        ("ridge", "the model is a str; expected a regressor or classifier"),
+        (ShrinkageRegressor, "the model is class ShrinkageRegressor"),
+        (KernelEmbedding(), "the model is a KernelEmbedding"),
+        (make_pipeline(KernelEmbedding(3), LinearSVC()), "has no predict_proba"),
+    ],
+    ids=["word", "class", "embedding", "svc"],
+)
+def test_what_cannot_be_calibrated_is_named(model, words):
+    with pytest.raises(BagwiseError, match=words):
+        Conformal(model).fit(BAGS, CLASSES[2] if "proba" in words else Y)
+
+
+def test_one_group_cannot_be_cut_and_a_calibrated_model_not_tuned():
+    with pytest.raises(BagwiseError, match="there is 1 group; expected 2 or more"):
+        regressor("ridge").fit(BAGS, Y, groups=np.ones(90))
+    with pytest.raises(BagwiseError, match="tune was given a Conformal"):
+        bagwise.tune(regressor(), BAGS, Y)
 
 
 def test_a_model_without_a_standard_deviation_cannot_be_scaled():

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import ndtri
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, r2_score
@@ -191,6 +191,7 @@ class Conformal(ShowsLearnt, TakesBags):
 
     def _check_parameters(self, sizes: np.ndarray) -> None:
         """Refuse parameters that would otherwise be looked at only after much work."""
+        _check_model(self.model)
         choice("method", self.method, METHODS)
         flag("symmetric", self.symmetric)
         if self.scale is not None:
@@ -260,6 +261,12 @@ class Conformal(ShowsLearnt, TakesBags):
         else:
             wanted = FOLDS[self.method] if self.cv is None else self.cv
             units = n if groups is None else len(np.unique(groups))
+            if units < 2:
+                raise BagwiseError.because(
+                    f"there is {units} {'bag' if groups is None else 'group'}",
+                    "2 or more, to fit to some and calibrate on others",
+                    "Give more.",
+                )
             folds = min(wanted, units) if wanted >= 2 else wanted
             cv = folds if groups is not None else shuffled(self.model, y, folds)
             splits = make_splits(self.model, y, cv, groups)
@@ -486,6 +493,24 @@ class Conformal(ShowsLearnt, TakesBags):
 
 class _Unsure(Prediction):
     """The prediction of a model that does not say how unsure it is: its variance means nothing."""
+
+
+def _check_model(model: Any) -> None:
+    """Raise unless something can be calibrated."""
+    named = f"class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
+    known = hasattr(model, "fit") and not isinstance(model, type)
+    if not known or not (is_classifier(model) or is_regressor(model)):
+        raise BagwiseError.because(
+            f"the model is {named}",
+            "a regressor or classifier of bags",
+            "Try ShrinkageRegressor(), or bagwise.make_pipeline(KernelEmbedding(), RidgeCV()).",
+        )
+    if is_classifier(model) and not _says_dist(model) and not hasattr(model, "predict_proba"):
+        raise BagwiseError.because(
+            f"the model, {named}, has no predict_proba",
+            "a classifier that says probabilities",
+            "Take another, or put CalibratedClassifierCV of scikit-learn around it.",
+        )
 
 
 def _fit_one(model: Any, bags: Bags, y: np.ndarray, weights: np.ndarray | None) -> Any:
