@@ -377,6 +377,8 @@ def test_a_model_without_errors_has_a_density_still():
     p = ConformalPrediction(plain, [plain], calibration(np.zeros(20)))
     assert_array_equal(p.interval(0.9), np.zeros((2, 2)))
     assert_allclose(p.std, 3e-6)
+    tiny = ConformalPrediction(plain, [plain], calibration(np.full(20, 1e-12), scaled=False))
+    assert_allclose(tiny.std, 1e-12)  # labels may be of any unit
     assert np.isfinite(p.log_prob([0.0, 1.0])).all()
 
 

@@ -32,7 +32,7 @@ BLOCK = 2_000_000
 # Shares are compared with so much room for rounding: (1 + 0.9)/2 is not 0.95 to the last digit.
 ROUNDING = 1e-9
 
-# A standard deviation is this share of the model's at least: errors may all be 0.
+# Where all errors are 0, the standard deviation is this share of the model's.
 LEAST_SHARE = 1e-6
 
 # Logs of likelihood ratios beyond are taken to be there.
@@ -260,11 +260,10 @@ class ConformalPrediction(Calibrated, Prediction):
     Notes
     -----
     ``mean`` is that of the model. ``std`` is the root mean square of the distances from it, where
-    they are finite (and a millionth of the model's at least, as a density needs one); its parts
-    have the shares that the model gives them. ``log_prob`` is that of
-    the Gaussian with these moments, as a distribution of steps has no density; ``crps`` and
-    ``sample`` are of what is finite. Where labels have a range, what lies outside counts as its
-    end.
+    they are finite (a millionth of the model's if all are 0, as a density needs one); its parts
+    have the shares that the model gives them. ``log_prob`` is that of the Gaussian with these
+    moments, as a distribution of steps has no density; ``crps`` and ``sample`` are of what is
+    finite. Where labels have a range, what lies outside counts as its end.
 
     References
     ----------
@@ -292,7 +291,7 @@ class ConformalPrediction(Calibrated, Prediction):
         self._scales = np.stack(scales)
         self._range = support_of(plain)
         var, total = self._squares(plain.mean, plain.sizes), plain.parts.total
-        var = np.maximum(var, LEAST_SHARE**2 * total)
+        var = np.where(var > 0, var, LEAST_SHARE**2 * total)
         share = np.divide(var, total, out=np.zeros(len(plain)), where=total > 0)
         parts = {name: share * part for name, part in plain.parts.to_dict().items()}
         parts["noise"] = np.where(total > 0, parts["noise"], var)
