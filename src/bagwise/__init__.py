@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         BDRClassifier,
         ShrinkageClassifier,
     )
+    from bagwise.estimators.conformal import Conformal
     from bagwise.estimators.cross_validation import cross_val_predict_dist
     from bagwise.estimators.embeddings import FourierEmbedding, KernelEmbedding, NetworkEmbedding
     from bagwise.estimators.mean_embedding import MeanEmbeddingRidge
@@ -52,6 +53,7 @@ _HOME = {
     "BagwiseWarning": "exceptions",
     "BayesianLinearRegressor": "estimators.regressors",
     "BayesianLogisticClassifier": "estimators.classifiers",
+    "Conformal": "estimators.conformal",
     "DistributionGPClassifier": "estimators.gp",
     "DistributionGPRegressor": "estimators.gp",
     "FourierEmbedding": "estimators.embeddings",
@@ -93,6 +95,7 @@ __all__ = [
     "BagwiseWarning",
     "BayesianLinearRegressor",
     "BayesianLogisticClassifier",
+    "Conformal",
     "DistributionGPClassifier",
     "DistributionGPRegressor",
     "FourierEmbedding",

@@ -257,6 +257,8 @@ def test_every_estimator_and_parameter_is_known():
     assert set(HEADS) == regressors | set(classifier_models.CLASSES)
     for cls in HEADS:
         assert Any not in fields_of(cls).values(), cls
+    # whose model is not a parameter in a file, but saved as models are
+    assert [name for name, kind in fields_of(bagwise.Conformal).items() if kind is Any] == ["model"]
 
 
 def test_every_field_of_every_record_is_saved():

@@ -66,5 +66,8 @@ def score_lines(scores: Any) -> list[str]:
     found = str(scores).splitlines()
     if "coverage" in scores.overall:
         level = f"{100 * scores.level:g} %"
-        found.append(f"coverage: share of labels inside their {level} interval; width: of it")
+        if "set_size" in scores.overall:
+            found.append(f"coverage: share of labels in their {level} set; set_size: of classes")
+        else:
+            found.append(f"coverage: share of labels inside their {level} interval; width: of it")
     return found

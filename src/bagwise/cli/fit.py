@@ -12,9 +12,12 @@ import typer
 
 from bagwise.cli import options
 from bagwise.cli.data import TableData, read, roles_of, written_as
-from bagwise.cli.models import ModelName, are_classes, estimator
+from bagwise.cli.models import CONFORMAL, ModelName, are_classes, estimator, of_conformal
 from bagwise.cli.output import MODEL, Output, check_outputs
 from bagwise.cli.shell import answer, answer_json, command, say
+
+# Level at which the calibration of a model is shown.
+CALIBRATION_LEVEL = 0.9
 
 
 @command
@@ -53,6 +56,15 @@ def fit(
     tune: Annotated[
         bool, typer.Option("--tune", help="Choose landmarks and bandwidth by cross-validation.")
     ] = False,
+    conformal: Annotated[
+        bool,
+        typer.Option(
+            "--conformal",
+            help="Calibrate on bags left out, so that intervals, or sets of classes, hold whether "
+            "or not the model is right. --set method=split or jackknife+ (default cv+), cv=5, "
+            "by_size=3, target_sizes=predicted and symmetric=False are of it.",
+        ),
+    ] = False,
     stream: options.Stream = None,
     seed: options.Seed = 0,
     force: options.Force = False,
@@ -66,13 +78,20 @@ def fit(
     check_outputs([saved], inputs=[points, labels], json=json)
     written = written_as(sep, decimal, thousands, na)
     roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value, written)
-    data = read(points, roles, labels=labels, stream=False if tune else stream)
+    whole = tune or (conformal and stream is None)  # folds are of bags in memory
+    data = read(points, roles, labels=labels, stream=False if whole else stream)
     classes = are_classes(data.labels, task.value)
     if classes and task == options.Task.AUTO and data.labels.dtype.kind in "fiu":
         say("note: there are two labels, which are taken as classes; --task numbers says otherwise")
-    unfitted = estimator(model, classes=classes, settings=settings or [], seed=seed)
+    of_calibration, of_model = of_conformal(settings or []) if conformal else ({}, settings or [])
+    also = CONFORMAL if conformal else ()
+    unfitted = estimator(model, classes=classes, settings=of_model, seed=seed, also=also)
     start = time.perf_counter()
-    fitted = _tuned(unfitted, data) if tune else unfitted.fit(data.bags, data.labels)
+    fitted = _tuned(unfitted, data) if tune else unfitted
+    if conformal:
+        fitted = _calibrated(fitted, of_calibration).fit(data.bags, data.labels)
+    elif not tune:
+        fitted = fitted.fit(data.bags, data.labels)
     summary = training_summary(data, time.perf_counter() - start)
 
     from bagwise.estimators.saving import to_bytes
@@ -91,6 +110,12 @@ def _tuned(unfitted: Any, data: TableData) -> Any:
     shown = ", ".join(f"{name.removeprefix('embedding__')} {value}" for name, value in chosen)
     say(f"chosen by cross-validation: {shown} ({found.metric} {found.score:.4g})")
     return found.estimator
+
+
+def _calibrated(model: Any, settings: dict[str, Any]) -> Any:
+    from bagwise.estimators.conformal import Conformal
+
+    return Conformal(model, **settings)
 
 
 def training_summary(data: TableData, seconds: float) -> dict[str, Any]:
@@ -117,7 +142,12 @@ def training_summary(data: TableData, seconds: float) -> dict[str, Any]:
 
 
 def _report(fitted: Any, summary: dict[str, Any], out: Output, json: bool) -> None:
-    facts = {"model": type(fitted).__name__, "out": str(out.path)} | summary
+    calibrated = hasattr(fitted, "coverage_by_size")
+    of = type(fitted.model if calibrated else fitted).__name__
+    facts = {"model": of, "out": str(out.path)} | summary
+    shares = fitted.coverage_by_size(CALIBRATION_LEVEL) if calibrated else None
+    if shares is not None:
+        facts["conformal"] = {"method": fitted.method, "level": shares.level, "rows": shares.rows}
     if json:
         answer_json(facts)
         return
@@ -127,6 +157,13 @@ def _report(fitted: Any, summary: dict[str, Any], out: Output, json: bool) -> No
         f"{summary['largest_bag']:,} points ({summary['points']:,} in all) in "
         f"{summary['seconds']:.1f} s"
     )
+    if shares is not None:
+        told(
+            f"calibrated ({fitted.method}); share of bags that {100 * shares.level:g} % intervals "
+            "or sets made of the errors of the others hold:"
+        )
+        for line in str(shares).splitlines():
+            told(line)
     if not out.is_stdout:
         name = shlex.quote(str(out.path))
         answer(f"saved as {out.path}: try bagwise predict {name} NEW_POINTS --out predictions.csv")

@@ -47,13 +47,25 @@ CLASSIFIERS = {
 
 EMBEDDINGS = {"kernel": "KernelEmbedding", "fourier": "FourierEmbedding"}
 
+# Parameters of the calibration that --set takes along with --conformal.
+CONFORMAL = ("method", "cv", "scale", "by_size", "target_sizes", "symmetric")
+
 # Parameters that --set does not take: the seed is --seed, and what an embedding returns on its own
 # does not concern a model.
 NOT_SET = ("random_state", "output")
 
 
-def estimator(name: ModelName, *, classes: bool, settings: Sequence[str], seed: int) -> Any:
+def estimator(
+    name: ModelName,
+    *,
+    classes: bool,
+    settings: Sequence[str],
+    seed: int,
+    also: Sequence[str] = (),
+) -> Any:
     """Return the estimator of a name, with ``parameter=value`` settings, not yet fitted.
+
+    ``also`` are parameters of something else, which an error names too.
 
     Examples
     --------
@@ -73,7 +85,19 @@ def estimator(name: ModelName, *, classes: bool, settings: Sequence[str], seed: 
     model = getattr(bagwise, class_name)(**preset).set_params(embedding__random_state=seed)
     if "random_state" in model.get_params(deep=False):
         model.set_params(random_state=seed)
-    return _with_settings(model, dict(map(_setting, settings)))
+    return _with_settings(model, dict(map(_setting, settings)), also)
+
+
+def of_conformal(settings: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return those of the settings that are of the calibration, and the others as they were.
+
+    Examples
+    --------
+    >>> of_conformal(["method=split", "n_landmarks=30", "by_size=3"])
+    ({'method': 'split', 'by_size': 3}, ['n_landmarks=30'])
+    """
+    mine = [text for text in settings if _setting(text)[0] in CONFORMAL]
+    return dict(map(_setting, mine)), [text for text in settings if text not in mine]
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -89,7 +113,7 @@ def _setting(text: str) -> tuple[str, Any]:
         return name.strip(), value.strip()
 
 
-def _with_settings(model: Any, settings: dict[str, Any]) -> Any:
+def _with_settings(model: Any, settings: dict[str, Any], also: Sequence[str]) -> Any:
     """Set parameters of the model and its embedding; those of the sampler go to NUTS."""
     from bagwise.estimators.embeddings import qualified  # brings scikit-learn
 
@@ -109,8 +133,10 @@ def _with_settings(model: Any, settings: dict[str, Any]) -> Any:
     if unknown:
         raise BagwiseError.because(
             f"--set has {unknown[0]!r}, which {type(model).__name__} does not know",
-            f"one of {', '.join(known)}",
-            "Check the spelling.",
+            f"one of {', '.join([*known, *also])}",
+            "Check the spelling."
+            if unknown[0] not in CONFORMAL
+            else "It is of the calibration: add --conformal.",
         )
     model.set_params(**qualified(model, settings))
     if sampler:

@@ -46,7 +46,9 @@ def predict(
 
     A row per bag: mean, sd and interval (lower, upper) of its label, and by how much (as sd) the
     points of the bag (bag_sd), the model's weights (weights_sd) and noise (noise_sd) leave it open.
-    Of classes: the predicted one and its probability, and if there are many that of each.
+    Of classes: the predicted one and its probability, and if there are many that of each. Of a
+    model that was calibrated (fit --conformal) the interval, or the set of classes, holds the label
+    with the probability --level.
     """
     table = table_output(out, form, force=force)
     check_outputs([table] if table else [], inputs=[model, points, labels], json=json)

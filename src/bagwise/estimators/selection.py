@@ -264,6 +264,12 @@ class _Part:
 
 
 def _checked_metric(estimator: Any, metric: str | None) -> str:
+    if not hasattr(estimator, "tuning_metric"):
+        raise BagwiseError.because(
+            f"tune was given a {type(estimator).__name__}",
+            "an estimator of bagwise",
+            "Tune the one within, and put what is found in its place.",
+        )
     metrics = CLASS_METRICS if is_classifier(estimator) else REAL_METRICS
     metric = estimator.tuning_metric if metric is None else metric
     if metric not in metrics:

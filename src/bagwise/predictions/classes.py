@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from numpy.typing import ArrayLike
 
-from bagwise._utils.levels import LEVEL
+from bagwise._utils.levels import LEVEL, check_level
 from bagwise.bags.grouping import show
 from bagwise.bags.per_bag import PerBag, array_per_bag
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
@@ -26,6 +26,9 @@ from bagwise.predictions.tabular import Tabular
 # The least positive number: a probability below it is no longer told from zero, whose log is not
 # finite.
 LEAST = float(np.nextafter(0.0, 1.0))
+
+# Room for rounding when a p-value is compared with 1 − level, which is seldom a whole fraction.
+SET_ROUNDING = 1e-9
 
 # Of more classes than these, an error message names some.
 LISTED = 6
@@ -45,6 +48,7 @@ class Probabilities(Tabular):
     _kind: ClassVar[str]
     _classes: np.ndarray
     _proba: Float[np.ndarray, "n k"]
+    _p_values: Float[np.ndarray, "n k"] | None = None
 
     @property
     @abstractmethod
@@ -84,6 +88,26 @@ class Probabilities(Tabular):
         """Most probable class of each bag (n,); of several the first, of two the second."""
         return self._classes[self.places]
 
+    @property
+    def p_values(self) -> Float[np.ndarray, "n k"] | None:
+        """Conformal p-value of each class, (n, k), if the model was calibrated."""
+        return self._p_values
+
+    def sets(self, level: float = LEVEL) -> Bool[np.ndarray, "n k"]:
+        """Return which classes are in the set of each bag, (n, k): those of p-value > 1 − level.
+
+        The set holds the class of the bag with probability ``level``.
+        """
+        check_level(level)
+        p_values = self.p_values
+        if p_values is None:
+            raise BagwiseError.because(
+                "these probabilities were not calibrated",
+                "the prediction of a bagwise.Conformal, whose sets have a guarantee",
+                "Fit bagwise.Conformal(model).",
+            )
+        return p_values > 1.0 - level + SET_ROUNDING
+
     def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Log probability of the labels ``y`` (n,); at least -745, the log of the least float."""
         which = check_class_labels(y, self._classes, len(self), self.ids)
@@ -98,7 +122,8 @@ class Probabilities(Tabular):
 
         id, size (if known), predicted; of the class that is stated probability, lower, upper and
         the standard deviations bag_sd and weights_sd of its latent value. Of more than two classes
-        also the probability of each, such as probability_a of class "a".
+        also the probability of each, such as probability_a of class "a". Of calibrated models the
+        set of classes at this level, such as "a|b".
         """
         (lower, upper), parts = self.interval(level).T, self.parts
         columns = self._known()
@@ -108,6 +133,8 @@ class Probabilities(Tabular):
         if len(self._classes) > 2:
             each = zip(self._classes.tolist(), self._proba.T, strict=True)
             columns |= {f"probability_{label}": p for label, p in each}
+        if self.p_values is not None:
+            columns["set"] = _texts_of(self.sets(level), self._classes)
         return columns
 
     def __len__(self) -> int:
@@ -341,6 +368,18 @@ class ManyClassPrediction(Probabilities):
     def _of_predicted(self, columns: Sequence[np.ndarray]) -> np.ndarray:
         """Choose from rows (n, ...) of each class those of the predicted one."""
         return np.stack(columns)[self.places, np.arange(len(self))]
+
+
+def _texts_of(sets: Bool[np.ndarray, "n k"], classes: np.ndarray) -> np.ndarray:
+    """Return sets as text, the classes with | between them.
+
+    Examples
+    --------
+    >>> _texts_of(np.array([[True, True], [False, True]]), np.array(["a", "b"])).tolist()
+    ['a|b', 'b']
+    """
+    names = np.array([str(label) for label in classes.tolist()], dtype=object)
+    return np.array(["|".join(names[row]) for row in sets], dtype=object)
 
 
 def _score(p: np.ndarray, other: np.ndarray) -> np.ndarray:

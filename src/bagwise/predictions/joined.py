@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from numpy.typing import ArrayLike
 
 from bagwise._utils.levels import LEVEL
@@ -164,7 +164,20 @@ class JoinedPrediction(Pieces, Prediction):
         return self._join([piece.prediction for piece in self._each(method, y)])
 
 
-class JoinedClassPrediction(Pieces, ClassPrediction):
+class ClassPieces(Pieces):
+    """Pieces that predict classes, each with the sets of its own calibration, if it has one."""
+
+    @property
+    def p_values(self) -> Float[np.ndarray, "n k"] | None:
+        """Conformal p-value of each class, (n, k), if the models were calibrated."""
+        return self._join_known("p_values")
+
+    def sets(self, level: float = LEVEL) -> Bool[np.ndarray, "n k"]:
+        """Return which classes are in the set of each bag, (n, k)."""
+        return self._join([piece.prediction.sets(level) for piece in self.pieces])
+
+
+class JoinedClassPrediction(ClassPieces, ClassPrediction):
     """Predictive distributions of n classes in pieces; see `JoinedPrediction`.
 
     Parameters
@@ -187,7 +200,7 @@ class JoinedClassPrediction(Pieces, ClassPrediction):
         return self.probability
 
 
-class JoinedManyClassPrediction(Pieces, ManyClassPrediction):
+class JoinedManyClassPrediction(ClassPieces, ManyClassPrediction):
     """Predictive distributions of n of many classes in pieces; see `JoinedPrediction`.
 
     Parameters

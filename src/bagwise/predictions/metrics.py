@@ -262,7 +262,7 @@ class Scores(Rows):
     Parameters
     ----------
     rows : dicts with the keys group, bags, and mse, rmse, nll, crps, coverage, width
-        or, for classes, log_loss, brier, accuracy, calibration
+        or, for classes, log_loss, brier, accuracy, calibration, and of sets coverage, set_size
     level : probability of the intervals behind coverage and width
     """
 
@@ -293,7 +293,8 @@ def evaluate(
     sizes : (n,) bag sizes; by default those the prediction carries, else no groups
     edges : first size of each group, increasing: (1, 2, 3, 6, 11) gives 1, 2, 3–5, 6–10, 11+.
         By default each distinct size up to six of them, else about equal shares of the bags.
-    level : probability of the intervals behind coverage and width, which classes do not have
+    level : probability of the intervals behind coverage and width; classes have sets instead, of
+        models that were calibrated by :class:`bagwise.Conformal`: coverage and set_size
 
     Examples
     --------
@@ -308,7 +309,7 @@ def evaluate(
     """
     check_level(level)
     if isinstance(prediction, ClassPredictive):
-        columns = class_scores(prediction, y)
+        columns = class_scores(prediction, y) | set_scores(prediction, y, level)
     else:
         columns = real_scores(prediction, y, level)
     n_bags = len(next(iter(columns.values())))
@@ -317,6 +318,15 @@ def evaluate(
     by_size = rows_by_size(sizes_of(prediction, sizes), edges, n_bags)
     groups = [("all", np.ones(n_bags, dtype=bool)), *by_size]
     return Scores([_row(label, mask, columns) for label, mask in groups], level)
+
+
+def set_scores(prediction: ClassPredictive, y: PerBag, level: float) -> dict[str, np.ndarray]:
+    """Scores of the sets of calibrated models, arrays (n,): coverage, set_size; else none."""
+    if getattr(prediction, "p_values", None) is None:
+        return {}
+    sets = prediction.sets(level)  # type: ignore[attr-defined]
+    held = sets[np.arange(len(sets)), _places(prediction, y)]
+    return {"coverage": held, "set_size": sets.sum(axis=1)}
 
 
 def real_scores(prediction: Predictive, y: PerBag, level: float) -> dict[str, np.ndarray]:

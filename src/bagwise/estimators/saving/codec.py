@@ -29,12 +29,15 @@ from bagwise.estimators.mean_embedding import LandmarkRidgeHead, SecondLevel
 from bagwise.estimators.saving.values import (
     PLAIN,
     ClassWeights,
+    Edges,
     Kind,
     Labels,
     Landmarks,
+    NotKept,
     Range,
     Reader,
     Seed,
+    Sizes,
     Writer,
     decode_plain,
     encode_plain,
@@ -64,6 +67,7 @@ from bagwise.inference.second_level import Inputs, Scales
 from bagwise.inference.settings import NUTS, Training
 from bagwise.inference.shrinkage import Mode
 from bagwise.likelihoods import Gaussian, Logistic, Probit
+from bagwise.predictions.conformal import Calibration, SizeRatio
 
 # What a model may hold, or have as a parameter; an estimator among them with its parameters only.
 CLASSES: dict[str, type] = {
@@ -75,7 +79,7 @@ CLASSES: dict[str, type] = {
         *(LinearHead, ShrinkageHead, PosteriorHead, SecondLevel, LandmarkRidgeHead),
         *(GPHead, Inputs, Scales, Sizing, Spread, ClassHeads, GPDraws, Drawn, ScaleDraws),
         *(Gaussian, Probit, Logistic),
-        *(Priors, NUTS, Diagnostics, Training, History),
+        *(Priors, NUTS, Diagnostics, Training, History, Calibration, SizeRatio),
         *(KernelEmbedding, FourierEmbedding, NetworkEmbedding),
     )
 }
@@ -108,13 +112,17 @@ OTHER_DIMENSIONS = {
 # Parameters whose annotation is Any.
 OPEN: dict[str, Any] = {
     "bandwidth_prior": (float, int, NoneType),
+    "by_size": (int, Edges(), NoneType),
     "class_weight": (ClassWeights(), str, NoneType),
+    "cv": (int, str, NotKept()),
     "function_landmarks": (Landmarks(), NoneType),
+    "groups": NotKept(),
     "hidden": (tuple[int, ...], int),
     "learn": (Training, tuple[str, ...], str, NoneType),
     "landmarks": (Landmarks(), str),
     "random_state": Seed(),
     "support": Range(),
+    "target_sizes": (str, Sizes(), NoneType),
 }
 
 # Objects within objects: the deepest of ours has 4, and additive kernels may be within each other.
@@ -175,9 +183,28 @@ def check(made: Any, path: str, reader: Reader) -> None:
     elif isinstance(made, ScaleDraws):
         if not made.scales or not made.scales.keys() <= set(Scales.names()):
             raise unfit(f"{path}.scales", f"of {', '.join(made.scales)}", "some of those there are")
+    elif isinstance(made, Calibration):
+        _check_calibration(made, path)
+    elif isinstance(made, SizeRatio):
+        if len(made.coefficients) != 3 or not np.isfinite(made.coefficients).all():
+            raise unfit(f"{path}.coefficients", show(made.coefficients), "three finite numbers")
+        if not (np.isfinite(made.center) and np.isfinite(made.scale) and made.scale > 0):
+            raise unfit(path, f"of scale {made.scale}", "a scale > 0")
     elif isinstance(made, Diagnostics):
         if not made.rhat or not made.rhat.keys() == made.ess_bulk.keys() == made.ess_tail.keys():
             raise unfit(path, "of other parameters in each table", "the same, and at least one")
+
+
+def _check_calibration(made: Calibration, path: str) -> None:
+    """Check what scores of calibration bags must be."""
+    for name, least in (("scores", -np.inf), ("sizes", 0.0), ("weights", 0.0), ("starts", 0.0)):
+        values = getattr(made, name)
+        if not (np.isfinite(values) & (values > least)).all():
+            raise unfit(f"{path}.{name}", show(values), f"finite numbers > {least:g}")
+    if not (np.diff(made.starts) > 0).all():
+        raise unfit(f"{path}.starts", show(made.starts), "increasing")
+    if len(np.setdiff1d(np.arange(len(made.starts)), made.cell(made.sizes))):
+        raise unfit(f"{path}.starts", show(made.starts), "sizes of groups that have bags")
 
 
 def encode(value: Any, kind: Any, path: str, writer: Writer) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from bagwise.bags.bags import Bags
 from bagwise.estimators.base import BagEstimator
@@ -16,6 +17,7 @@ from bagwise.estimators.classifiers import (
     BDRClassifier,
     ShrinkageClassifier,
 )
+from bagwise.estimators.conformal import PREFIT, Conformal
 from bagwise.estimators.gp import (
     DistributionGP,
     DistributionGPClassifier,
@@ -31,7 +33,13 @@ from bagwise.estimators.regressors import (
     RBFNetworkRegressor,
     ShrinkageRegressor,
 )
-from bagwise.estimators.saving.codec import decode, decode_fields, encode, encode_fields
+from bagwise.estimators.saving.codec import (
+    decode,
+    decode_fields,
+    encode,
+    encode_fields,
+    fields_of,
+)
 from bagwise.estimators.saving.values import Labels, Reader, Writer, show, unfit
 from bagwise.exceptions import BagwiseError, SavedModelError
 from bagwise.features.kernels import Kernel
@@ -45,6 +53,7 @@ from bagwise.heads.posterior import PosteriorHead
 from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.inference.diagnostics import Diagnostics
 from bagwise.inference.history import History
+from bagwise.predictions.conformal import Calibration
 
 # The estimators that can be saved, and the head of each.
 HEADS: dict[type[BagEstimator], type] = {
@@ -62,7 +71,8 @@ HEADS: dict[type[BagEstimator], type] = {
 }
 # Heads that take the place of these: of exact sums, of many classes, and of sampled scales.
 OTHER_HEADS = {cls.__name__: cls for cls in (SecondLevel, ClassHeads, GPDraws)}
-ESTIMATORS = {cls.__name__: cls for cls in HEADS}
+# With a model within: its own head and parameters are those of the model.
+ESTIMATORS: dict[str, type] = {cls.__name__: cls for cls in (*HEADS, Conformal)}
 
 
 @dataclass(frozen=True)
@@ -78,19 +88,19 @@ class Columns:
 def take_apart(model: Any) -> tuple[dict[str, Any], Writer]:
     """Return the JSON of a fitted estimator, and its tensors and notes."""
     cls, writer = type(model), Writer()
+    if cls is Conformal:
+        return _take_apart_conformal(model, writer)
     if cls not in HEADS:
         raise _not_ours(model)
     if not hasattr(model, "head_"):
         raise SavedModelError.because(
             f"this {cls.__name__} is not fitted", "a fitted model", "Call fit before saving."
         )
-    names, n_covariates = model._covariates
-    columns = Columns(model.n_features_in_, model._feature_names, n_covariates, names)
     kinds = _learnt(cls, type(model.head_))
     tree = {
         "class": cls.__name__,
         "parameters": encode_fields(model, "parameters", writer),
-        "columns": encode_fields(columns, "columns", writer),
+        "columns": encode_fields(_columns_of(model), "columns", writer),
         "learnt": {
             name: encode(getattr(model, f"{name}_"), kind, name, writer)
             for name, kind in kinds.items()
@@ -99,9 +109,54 @@ def take_apart(model: Any) -> tuple[dict[str, Any], Writer]:
     return tree, writer
 
 
-def put_together(tree: Any, tensors: Mapping[str, np.ndarray]) -> BagEstimator:
+def _columns_of(model: Any) -> Columns:
+    names, n_covariates = model._covariates
+    return Columns(model.n_features_in_, model._feature_names, n_covariates, names)
+
+
+def _take_apart_conformal(model: Any, writer: Writer) -> tuple[dict[str, Any], Writer]:
+    """Take apart a calibrated model: the models within, each as if it were saved alone."""
+    if not hasattr(model, "calibration_"):
+        raise SavedModelError.because(
+            "this Conformal is not fitted", "a fitted model", "Call fit before saving."
+        )
+    folds = [] if model.models_ == [model.model_] else model.models_
+    tree = {
+        "class": "Conformal",
+        "parameters": {
+            name: encode(getattr(model, name), kind, f"parameters.{name}", writer)
+            for name, kind in _conformal_parameters().items()
+        },
+        "columns": encode_fields(_columns_of(model), "columns", writer),
+        "learnt": {
+            "calibration": encode(model.calibration_, Calibration, "calibration", writer),
+            "model": _within(model.model_, "model", writer),
+            "models": [_within(one, f"models.{i}", writer) for i, one in enumerate(folds)],
+        },
+    }
+    return tree, writer
+
+
+def _conformal_parameters() -> dict[str, Any]:
+    """Return the kinds of the parameters but for the model, which is what was fitted."""
+    return {name: kind for name, kind in fields_of(Conformal).items() if name != "model"}
+
+
+def _within(model: Any, path: str, writer: Writer) -> dict[str, Any]:
+    """Return the JSON of a model within another; its tensors get the path before their names."""
+    if type(model) not in HEADS:
+        raise _not_ours(model)
+    tree, own = take_apart(model)
+    writer.tensors |= {f"{path}.{name}": array for name, array in own.tensors.items()}
+    writer.notes += [note for note in own.notes if note not in writer.notes]
+    return tree
+
+
+def put_together(tree: Any, tensors: Mapping[str, np.ndarray]) -> Any:
     """Return the estimator of JSON and tensors, both of which may be anything."""
     try:
+        if parts_of(tree)[0] is Conformal:
+            return _put_together_conformal(tree, tensors)
         return _put_together(tree, Reader(tensors))
     except SavedModelError:
         raise
@@ -129,7 +184,53 @@ def _put_together(tree: Any, reader: Reader) -> BagEstimator:
     return _complete(model, names)
 
 
-def parts_of(tree: Any) -> tuple[type[BagEstimator], dict[str, Any], dict[str, Any], Any]:
+def _put_together_conformal(tree: Any, tensors: Mapping[str, np.ndarray]) -> Conformal:
+    _, params, columns, learnt = parts_of(tree)
+    if learnt.keys() != {"calibration", "model", "models"} or not isinstance(
+        learnt["models"], list
+    ):
+        raise unfit("learnt", f"{sorted(learnt)!r:.200}", "calibration, model and models")
+    left = dict(tensors)
+    model = _read_within(learnt["model"], "model", left)
+    folds = [_read_within(one, f"models.{i}", left) for i, one in enumerate(learnt["models"])]
+    reader, kinds = Reader(left), _conformal_parameters()
+    if params.keys() != kinds.keys():
+        raise unfit("parameters", f"{sorted(params)!r:.200}", ", ".join(kinds))
+    values = {k: decode(params[k], kind, f"parameters.{k}", reader) for k, kind in kinds.items()}
+    names = read_columns(columns, reader)
+    calibration = decode(learnt["calibration"], Calibration, "calibration", reader)
+    reader.finish()
+    _check_models(calibration, model, folds, names)
+    made = Conformal(model if values["cv"] == PREFIT else clone(model), **values)
+    made.model_, made.models_, made.calibration_ = model, folds or [model], calibration
+    _complete_columns(made, names)
+    return made
+
+
+def _read_within(tree: Any, path: str, left: dict[str, np.ndarray]) -> Any:
+    """Return a model within another, and take its tensors away."""
+    cls = parts_of(tree)[0]
+    if cls not in HEADS:
+        raise unfit(f"{path}.class", cls.__name__, f"one of {', '.join(h.__name__ for h in HEADS)}")
+    mine = [name for name in left if name.startswith(f"{path}.")]
+    return _put_together(tree, Reader({name[len(path) + 1 :]: left.pop(name) for name in mine}))
+
+
+def _check_models(calibration: Calibration, model: Any, folds: list[Any], names: Columns) -> None:
+    """Check that the models within a calibrated one are of one kind, and those of its scores."""
+    used = calibration.model
+    if used.min() < 0 or used.max() >= max(len(folds), 1):
+        raise unfit("calibration.model", show(used), f"one of {max(len(folds), 1)} models")
+    if calibration.scaled and issubclass(type(model), BagClassifier):
+        raise unfit("calibration.scaled", "True", "False with classes")
+    for one in (model, *folds):
+        if type(one) is not type(model) or _columns_of(one) != names:
+            raise unfit("models", f"of {type(one).__name__}", "of one kind and of the same columns")
+        if isinstance(one, BagClassifier) and one.classes_.tolist() != model.classes_.tolist():
+            raise unfit("models", f"of classes {show(one.classes_)}", "of the same classes each")
+
+
+def parts_of(tree: Any) -> tuple[type[Any], dict[str, Any], dict[str, Any], Any]:
     """Return the class of a model, its parameters, its columns and what it learnt, as JSON."""
     if not isinstance(tree, dict) or not all(
         isinstance(tree.get(part), dict) for part in ("parameters", "columns", "learnt")
@@ -211,13 +312,18 @@ def _check_head(cls: type[BagEstimator], head: Any, values: dict[str, Any]) -> N
             raise unfit("diagnostics", "not that of the draws", "one if NUTS made the draws")
 
 
-def _complete(model: Any, names: Columns) -> BagEstimator:
-    """Set what follows from the rest, as `fit` does."""
+def _complete_columns(model: Any, names: Columns) -> None:
+    """Set what is known of the columns, as `fit` does."""
     model.n_features_in_ = names.n_features
     model._feature_names = names.feature_names
     model._covariates = (names.covariate_names, names.n_covariates)
     if names.feature_names is not None:
         model.feature_names_in_ = np.array(names.feature_names, dtype=object)
+
+
+def _complete(model: Any, names: Columns) -> BagEstimator:
+    """Set what follows from the rest, as `fit` does."""
+    _complete_columns(model, names)
     if isinstance(model.head_, SecondLevel):
         model.bandwidth_ = model.kernel_.bandwidth
     elif isinstance(model.features_, LandmarkFeatures):

@@ -16,6 +16,7 @@ import bagwise
 from bagwise._utils.atomic import replaceable, replacing
 from bagwise.bags.stacked import QUARTILES
 from bagwise.estimators.base import BagEstimator
+from bagwise.estimators.conformal import Conformal
 from bagwise.estimators.saving.codec import decode
 from bagwise.estimators.saving.container import FORMAT_VERSION, Container, is_model, pack, unpack
 from bagwise.estimators.saving.models import parts_of, put_together, read_columns, take_apart
@@ -46,7 +47,7 @@ def save(
 
     Parameters
     ----------
-    model : a fitted regressor or classifier of bagwise
+    model : a fitted regressor or classifier of bagwise, or a Conformal around one
     path : str or pathlib.Path of the file, by convention with the suffix .bagwise
     schema, summary : dict, optional
         How the columns of a table became the model's, and facts on the training data: kept in the
@@ -166,6 +167,9 @@ class Header:
         if found.keys() != {"format", "version", "sha256", *_OWN}:
             raise unfit("header", f"of {sorted(found)!r:.200}", ", ".join(_OWN))
         estimator, parameters, columns, learnt = parts_of(found["model"])
+        if "model" in learnt:  # of a calibrated model what concerns the model within
+            inner, of_model, _, learnt = parts_of(learnt["model"])
+            parameters = {"model": {"class": inner.__name__} | of_model} | parameters
         reader, classes = Reader({}), learnt.get("classes")
         names = read_columns(columns, reader)
         classes = classes.get("labels") if isinstance(classes, dict) else None
@@ -192,7 +196,11 @@ _OWN = ("saved", "versions", "model", "schema", "summary", "notes")
 
 
 def describe(
-    model: BagEstimator, tree: dict[str, Any], notes: list[str], schema: Any, summary: Any
+    model: BagEstimator | Conformal,
+    tree: dict[str, Any],
+    notes: list[str],
+    schema: Any,
+    summary: Any,
 ) -> dict[str, Any]:
     """Return the header of a model that is to be saved, as JSON."""
     return {
@@ -208,6 +216,9 @@ def describe(
 def known_summary(model: Any) -> dict[str, Any]:
     """Return what a model knows of the bags it was fitted to."""
     found: dict[str, Any] = {}
+    if isinstance(model, Conformal):
+        known = {"conformal": model.method, "calibration_bags": len(model.calibration_.scores)}
+        return known_summary(model.model_) | known
     if hasattr(model, "classes_"):
         found["classes"] = [str(label) for label in model.classes_.tolist()]
     elif getattr(model, "likelihood_", "gaussian") in ("gaussian", "student"):

@@ -323,6 +323,55 @@ class Landmarks(Kind):
         return reader.take(data, path, NUMBERS, 2)
 
 
+class Sizes(Kind):
+    """Sizes of bags as the user gave them, which come back as a NumPy array."""
+
+    def encode(self, value: Any, path: str, writer: Writer) -> Any:
+        """Put the array away."""
+        array = np.asarray(value) if isinstance(value, list | tuple | np.ndarray) else np.empty(())
+        if array.dtype.kind not in "fiu" or array.ndim != 1:
+            raise unsaveable(path, show(value), "a 1-D array of numbers")
+        return writer.put(path, array.astype(np.float64))
+
+    def decode(self, data: Any, path: str, reader: Reader) -> np.ndarray:
+        """Return the array."""
+        return reader.take(data, path, ("float64",), 1)
+
+
+class Edges(Kind):
+    """First sizes of groups of bags: a list of numbers, which comes back as a tuple."""
+
+    def encode(self, value: Any, path: str, writer: Writer) -> Any:
+        """Return a list of numbers."""
+        if not isinstance(value, list | tuple | np.ndarray):
+            raise unsaveable(path, show(value), "first sizes of groups, a number or None")
+        return [encode_plain(edge, float, path) for edge in value]
+
+    def decode(self, data: Any, path: str, reader: Reader) -> tuple[float, ...]:
+        """Return the numbers."""
+        if not isinstance(data, list):
+            raise unfit(path, show(data), "a list of numbers, a number or null")
+        return tuple(decode_plain(edge, float, path) for edge in data)
+
+
+class NotKept(Kind):
+    """What concerns only the next fit, and is not saved: it comes back as None."""
+
+    def encode(self, value: Any, path: str, writer: Writer) -> None:
+        """Return null, and leave a note if there was something."""
+        if value is not None:
+            name = path.partition(".")[2]
+            writer.notes.append(
+                f"{name} was a {type(value).__name__}, which is not saved; the loaded model has "
+                "None, which counts if it is fitted again"
+            )
+
+    def decode(self, data: Any, path: str, reader: Reader) -> None:
+        """Return None."""
+        if data is not None:
+            raise unfit(path, show(data), "null")
+
+
 class Range(Kind):
     """Two numbers, of which one may be infinite; or None."""
 

@@ -40,7 +40,8 @@ class Estimate:
         Estimate(value=2.0, error=1.0)
         """
         array = np.asarray(values, dtype=np.float64)
-        spread = float(array.std(ddof=1)) if array.size > 1 else float("nan")
+        known = array.size > 1 and np.isfinite(array).all()  # an interval may be infinite
+        spread = float(array.std(ddof=1)) if known else float("nan")
         return cls(float(array.mean()), spread / float(np.sqrt(array.size)))
 
     def root(self) -> Estimate:
