@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from bagwise.bags.bags import Bags, as_bags
+    from bagwise.embedding.running import RunningSums
     from bagwise.estimators.classifiers import (
         BayesianLogisticClassifier,
         BDRClassifier,
@@ -61,6 +62,7 @@ _HOME = {
     "PointwiseTransformer": "estimators.pointwise",
     "Prediction": "predictions.gaussian",
     "RBFNetworkRegressor": "estimators.regressors",
+    "RunningSums": "embedding.running",
     "ShrinkageClassifier": "estimators.classifiers",
     "ShrinkageRegressor": "estimators.regressors",
     "as_bags": "bags.bags",
@@ -101,6 +103,7 @@ __all__ = [
     "PointwiseTransformer",
     "Prediction",
     "RBFNetworkRegressor",
+    "RunningSums",
     "ShrinkageClassifier",
     "ShrinkageRegressor",
     "as_bags",

@@ -182,9 +182,14 @@ class StackedBags:
         """Each point's share of its bag; shares of a bag add up to 1."""
         if self.weights is None:
             return np.repeat(1.0 / self.sizes, self.sizes)
-        return self.weights / np.repeat(
-            np.add.reduceat(self.weights, self.offsets[:-1]), self.sizes
-        )
+        return self.weights / np.repeat(self.totals, self.sizes)
+
+    @property
+    def totals(self) -> Float64[np.ndarray, " n_bags"]:
+        """Σ w of each bag; without weights, its number of points."""
+        if self.weights is None:
+            return self.sizes.astype(np.float64)
+        return np.add.reduceat(self.weights, self.offsets[:-1])
 
     def __len__(self) -> int:
         return self.n_bags

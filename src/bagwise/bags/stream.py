@@ -83,6 +83,11 @@ class StreamedBags(StackedBags):
         """Kish's effective size of each bag, (Σ w)² / Σ w²; the size itself without weights."""
         return self._effective_sizes.copy()
 
+    @property
+    def totals(self) -> Float64[np.ndarray, " n_bags"]:
+        """Σ w of each bag; without weights, its number of points."""
+        return self._totals
+
     def __getitem__(self, key: Any) -> Any:
         self.refuse("bags on disk cannot be indexed")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,7 +117,7 @@ def read_like(
     """
     schema = saved.schema if labelled else saved.schema.without_label()
     schema = replace(schema, cells=_cells_of(schema.cells, written, (points, labels)))
-    if labelled and schema.label not in _all_columns(points, labels, schema.cells):
+    if labelled and schema.label not in all_columns(points, labels, schema.cells):
         raise BagwiseError.because(
             f"there is no label column {'' if schema.label is None else repr(schema.label)} in "
             f"{points if labels is None else f'{points} or {labels}'}",
@@ -147,11 +148,25 @@ def _cells_of(trained: Cells, written: dict[str, Any], files: tuple[Path | None,
     return replace(trained, na_values=codes)
 
 
-def _all_columns(points: Path, labels: Path | None, cells: Cells) -> list[str]:
+def all_columns(points: Path, labels: Path | None, cells: Cells) -> list[str]:
+    """Return the names of the columns of both files."""
     from bagwise.bags.tables.files import table_columns
 
     files = [points] if labels is None else [points, labels]
     return [name for file in files for name in table_columns(file, cells=cells)]
+
+
+def batch_name(paths: tuple[Path | None, ...]) -> str:
+    """Return what the content of files is known by, wherever they lie and whatever their names."""
+    from bagwise.bags.tables.files import TABLES, existing, files_in
+
+    digest = hashlib.sha256()
+    for path in paths:
+        for file in () if path is None else files_in(existing(path), TABLES):
+            with file.open("rb") as opened:
+                digest.update(hashlib.file_digest(opened, "sha256").digest())
+        digest.update(b"/")
+    return digest.hexdigest()
 
 
 def open_model(path: Path, bag: list[str] | None = None, label: str | None = None) -> SavedFit:

@@ -11,10 +11,11 @@ import numpy as np
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.data import TableData, read, roles_of, written_as
+from bagwise.cli.data import TableData, batch_name, read, roles_of, written_as
 from bagwise.cli.models import ModelName, are_classes, estimator
-from bagwise.cli.output import MODEL, Output, check_outputs
+from bagwise.cli.output import MODEL, SUMS, Output, check_outputs
 from bagwise.cli.shell import answer, answer_json, command, say
+from bagwise.exceptions import BagwiseError
 
 
 @command
@@ -53,6 +54,13 @@ def fit(
     tune: Annotated[
         bool, typer.Option("--tune", help="Choose landmarks and bandwidth by cross-validation.")
     ] = False,
+    sums: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where to keep the sums of the bags, so that `bagwise update` can add points.",
+            show_default=False,
+        ),
+    ] = None,
     stream: options.Stream = None,
     seed: options.Seed = 0,
     force: options.Force = False,
@@ -63,7 +71,10 @@ def fit(
     bagwise fit points.parquet --bag person --label age --out age.bagwise
     """
     saved = Output(out, force, MODEL, text=False)
-    check_outputs([saved], inputs=[points, labels], json=json)
+    outputs = [saved]
+    if sums is not None:
+        outputs.append(Output(sums, force, SUMS, option="--sums", text=False))
+    check_outputs(outputs, inputs=[points, labels], json=json)
     written = written_as(sep, decimal, thousands, na)
     roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value, written)
     data = read(points, roles, labels=labels, stream=False if tune else stream)
@@ -71,16 +82,40 @@ def fit(
     if classes and task == options.Task.AUTO and data.labels.dtype.kind in "fiu":
         say("note: there are two labels, which are taken as classes; --task numbers says otherwise")
     unfitted = estimator(model, classes=classes, settings=settings or [], seed=seed)
+    if sums is not None:
+        _check_sums(unfitted)
     start = time.perf_counter()
     fitted = _tuned(unfitted, data) if tune else unfitted.fit(data.bags, data.labels)
     summary = training_summary(data, time.perf_counter() - start)
 
     from bagwise.estimators.saving import to_bytes
 
-    model_file = to_bytes(fitted, schema=data.schema.to_dict(), summary=summary)
+    schema = data.schema.to_dict()
+    if sums is not None:
+        held = fitted.sums(data.bags, data.labels)
+        held.batches[batch_name((points, labels))] = held.n_points
+        summary["sums_state"] = held.state
+        sums_file = to_bytes(held, schema=schema)
+        with outputs[1].opened() as file:
+            file.write(sums_file)
+    model_file = to_bytes(fitted, schema=schema, summary=summary)
     with saved.opened() as file:
         file.write(model_file)
     _report(fitted, summary, saved, json)
+
+
+def _check_sums(unfitted: Any) -> None:
+    """Refuse a model that cannot do without its points; leave centring out if it is our choice."""
+    if getattr(unfitted, "exact", False) or getattr(unfitted, "center", False) is True:
+        what = "exact" if getattr(unfitted, "exact", False) else "center"
+        raise BagwiseError.because(
+            f"a model with {what}=True needs its old points when new ones come",
+            "a model whose sums can be kept",
+            f"Add --set {what}=False, or leave out --sums.",
+        )
+    if getattr(unfitted, "center", False) == "auto":
+        unfitted.set_params(center=False)
+        say("note: with --sums, bags are not centred (center=False): their means would move")
 
 
 def _tuned(unfitted: Any, data: TableData) -> Any:

@@ -47,13 +47,21 @@ def predict(
     A row per bag: mean, sd and interval (lower, upper) of its label, and by how much (as sd) the
     points of the bag (bag_sd), the model's weights (weights_sd) and noise (noise_sd) leave it open.
     Of classes: the predicted one and its probability, and if there are many that of each.
+    The file may also be the sums of `bagwise fit --sums`, for all bags as they are known by now.
     """
+    from bagwise.estimators.saving import is_sums, open_sums
+
     table = table_output(out, form, force=force)
     check_outputs([table] if table else [], inputs=[model, points, labels], json=json)
     saved = open_model(model, names(bag))
-    written = written_as(sep, decimal, thousands, na)
-    data = read_like(saved, points, labels=labels, stream=stream, labelled=False, written=written)
-    prediction = saved.model.predict_dist(data.bags)
+    if is_sums(str(points)):
+        prediction = saved.model.predict_dist(open_sums(points)[0])
+    else:
+        written = written_as(sep, decimal, thousands, na)
+        data = read_like(
+            saved, points, labels=labels, stream=stream, labelled=False, written=written
+        )
+        prediction = saved.model.predict_dist(data.bags)
     columns = prediction_columns(prediction, level, saved.schema.bag)
     if table is not None:
         write_table(columns, table, form, safe=safe_csv)

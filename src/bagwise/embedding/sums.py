@@ -113,6 +113,27 @@ def summarise_each(
         yield from (each.finish() for each in sums)
 
 
+def unbiasing(sizes: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
+    """Return N/(N − 1); 0 for bags of one point in effect, which have no covariance.
+
+    Examples
+    --------
+    >>> unbiasing(np.array([1.0, 2.0]))
+    array([0., 2.])
+    """
+    free = 1.0 - 1.0 / sizes
+    return np.divide(1.0, free, out=np.zeros_like(free), where=free > 1e-9)
+
+
+def without_rounding(
+    within_cov: Float64[np.ndarray, "d d"], mean: Float64[np.ndarray, "n d"]
+) -> Float64[np.ndarray, "d d"]:
+    """Return the covariance within bags, or 0 if it is rounding error of points that are equal."""
+    if np.diag(within_cov).mean() < (ROUNDING * np.abs(mean).max()) ** 2:
+        within_cov[:] = 0.0
+    return within_cov
+
+
 class BagSums:
     """Sums of features over bags, as points come: in any batches, in any order.
 
@@ -155,10 +176,8 @@ class BagSums:
         block_bytes: int | None = None,
     ) -> None:
         n, d = len(sizes), features.n_outputs
-        free = 1.0 - 1.0 / sizes
         self._sizes, self._features = sizes, features
-        # N/(N − 1); 0 for bags of one point in effect, which have no covariance.
-        self._unbias = np.divide(1.0, free, out=np.zeros_like(free), where=free > 1e-9)
+        self._unbias = unbiasing(sizes)
         self._mean, self._weight = np.zeros((n, d)), np.zeros(n)
         wanted = covariance and bool(self._unbias.any())
         self._scatter = np.zeros((d, d)) if wanted else None
@@ -193,9 +212,7 @@ class BagSums:
         if self._scatter is None:
             return BagStats(self._mean, self._sizes)
         within_cov = self._scatter / np.count_nonzero(self._unbias)
-        if np.diag(within_cov).mean() < (ROUNDING * np.abs(self._mean).max()) ** 2:
-            within_cov[:] = 0.0  # the points of each bag are equal
-        return BagStats(self._mean, self._sizes, within_cov)
+        return BagStats(self._mean, self._sizes, without_rounding(within_cov, self._mean))
 
     def _pool(
         self, batch: Batch, blocks: Sequence[Block]
