@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from bagwise.bags.bags import Bags, as_bags
-    from bagwise.embedding.running import RunningSums
     from bagwise.estimators.classifiers import (
         BayesianLogisticClassifier,
         BDRClassifier,
@@ -62,7 +61,6 @@ _HOME = {
     "PointwiseTransformer": "estimators.pointwise",
     "Prediction": "predictions.gaussian",
     "RBFNetworkRegressor": "estimators.regressors",
-    "RunningSums": "embedding.running",
     "ShrinkageClassifier": "estimators.classifiers",
     "ShrinkageRegressor": "estimators.regressors",
     "as_bags": "bags.bags",
@@ -75,6 +73,7 @@ _HOME = {
 }
 _SUBMODULES = {
     "datasets": "datasets",
+    "engines": "_utils.engines",
     "exceptions": "exceptions",
     "inference": "inference",
     "kernels": "features.kernels",
@@ -103,7 +102,6 @@ __all__ = [
     "PointwiseTransformer",
     "Prediction",
     "RBFNetworkRegressor",
-    "RunningSums",
     "ShrinkageClassifier",
     "ShrinkageRegressor",
     "as_bags",

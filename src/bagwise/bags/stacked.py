@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, Self, overload
+from typing import Any, NoReturn, Self, TypeVar, overload
 
 import numpy as np
 from jaxtyping import Float, Float64, Int64, Shaped
@@ -30,6 +30,8 @@ from bagwise.bags.validation import (
     to_matrix,
 )
 from bagwise.exceptions import InvalidBagsError
+
+T = TypeVar("T")
 
 LOG_SIZE = "log_size"
 
@@ -171,6 +173,22 @@ class StackedBags:
     def size_quantiles(self) -> Int64[np.ndarray, "5"]:
         """Return the minimum, quartiles and maximum of the bag sizes, each the size of some bag."""
         return np.quantile(self.sizes, QUARTILES, method="inverted_cdf").astype(np.int64)
+
+    def map_parts(
+        self, work: Callable[..., T], title: str = "reading points"
+    ) -> Iterator[tuple[T, Int64[np.ndarray, " k"]]]:
+        """Do work on parts of the bags, wherever their points are; here there is one, all of them.
+
+        A part has ``batches``, ``effective_sizes`` and ``first_rows`` (the place of the first row
+        of each of its bags among all points); what comes of it has the numbers of its bags beside
+        it. Work that may be sent to another machine is a function of a module, not of a function.
+        """
+        yield work(self), np.arange(self.n_bags)
+
+    @property
+    def first_rows(self) -> Int64[np.ndarray, " n_bags"]:
+        """Place of the first point of each bag among all points."""
+        return self.offsets[:-1]
 
     def batches(self, title: str = "reading points") -> Iterator[Batch]:
         """Go through all points: in memory, a stream of one batch."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bagwise._utils.work import Progress
-from bagwise.cli.shell import say
+from bagwise.cli.shell import WrongLine, say
 from bagwise.exceptions import BagwiseError
 
 # The rest is imported where it is used: nobody should wait for it who only wants to see the help.
@@ -109,6 +111,7 @@ def read_like(
     stream: bool | None,
     labelled: bool,
     written: dict[str, Any],
+    engine: Any = None,
 ) -> TableData:
     """Read bags as those were that a model was fitted to, with or without their labels.
 
@@ -125,7 +128,7 @@ def read_like(
             "Name it with --label if the model does not know it, give the labels in a second file "
             "with --labels, or use bagwise predict.",
         )
-    return read(points, schema, labels=labels, stream=stream)
+    return read(points, schema, labels=labels, stream=stream, engine=engine)
 
 
 def _cells_of(trained: Cells, written: dict[str, Any], files: tuple[Path | None, ...]) -> Cells:
@@ -187,14 +190,43 @@ def open_model(path: Path, bag: list[str] | None = None, label: str | None = Non
     return SavedFit(model, Schema(tuple(bag), *columns, label=label))
 
 
+@contextmanager
+def engine_of(cluster: str | None, workers: int | None, stream: bool | None) -> Iterator[Any]:
+    """Give the engine that the line asks for, None if it asks for none."""
+    if cluster is None and workers is None:
+        yield None
+        return
+    if cluster is not None and workers is not None:
+        raise WrongLine.because(
+            "--cluster and --workers",
+            "one of the two",
+            "A cluster has its own workers.",
+        )
+    if stream is False:
+        raise WrongLine.because(
+            f"{'--workers' if cluster is None else '--cluster'} with points in memory",
+            "points that workers read from Parquet",
+            "Leave out --in-memory or --tune, or the cluster.",
+        )
+    from bagwise._utils.engines.dask import DaskEngine
+
+    with DaskEngine(cluster, workers=workers) as engine:
+        yield engine
+
+
 def read(
-    points: Path, plan: Roles | Schema, *, labels: Path | None, stream: bool | None
+    points: Path,
+    plan: Roles | Schema,
+    *,
+    labels: Path | None,
+    stream: bool | None,
+    engine: Any = None,
 ) -> TableData:
     """Read bags and labels, as the line or a schema says."""
     from bagwise.bags.tables.reader import read_bags, scan_bags
 
-    if stream or (stream is None and _is_large(points, plan)):
-        table = scan_bags(points, plan, labels=labels)
+    if engine is not None or stream or (stream is None and _is_large(points, plan)):
+        table = scan_bags(points, plan, labels=labels, engine=engine)
     else:
         with Progress(f"reading {points.name}", None):
             table = read_bags(points, plan, labels=labels)

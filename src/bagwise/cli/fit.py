@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.data import TableData, batch_name, read, roles_of, written_as
+from bagwise.cli.data import TableData, batch_name, engine_of, read, roles_of, written_as
 from bagwise.cli.models import ModelName, are_classes, estimator
 from bagwise.cli.output import MODEL, SUMS, Output, check_outputs
 from bagwise.cli.shell import answer, answer_json, command, say
@@ -62,6 +62,8 @@ def fit(
         ),
     ] = None,
     stream: options.Stream = None,
+    cluster: options.Cluster = None,
+    workers: options.Workers = None,
     seed: options.Seed = 0,
     force: options.Force = False,
     json: options.Json = False,
@@ -77,22 +79,21 @@ def fit(
     check_outputs(outputs, inputs=[points, labels], json=json)
     written = written_as(sep, decimal, thousands, na)
     roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value, written)
-    data = read(points, roles, labels=labels, stream=False if tune else stream)
-    classes = are_classes(data.labels, task.value)
-    if classes and task == options.Task.AUTO and data.labels.dtype.kind in "fiu":
-        say("note: there are two labels, which are taken as classes; --task numbers says otherwise")
-    unfitted = estimator(model, classes=classes, settings=settings or [], seed=seed)
-    if sums is not None:
-        _check_sums(unfitted)
-    start = time.perf_counter()
-    fitted = _tuned(unfitted, data) if tune else unfitted.fit(data.bags, data.labels)
-    summary = training_summary(data, time.perf_counter() - start)
+    stream = False if tune else stream
+    with engine_of(cluster, workers, stream) as engine:
+        data = read(points, roles, labels=labels, stream=stream, engine=engine)
+        unfitted = _unfitted(model, data, task, settings or [], seed)
+        if sums is not None:
+            _check_sums(unfitted)
+        start = time.perf_counter()
+        fitted = _tuned(unfitted, data) if tune else unfitted.fit(data.bags, data.labels)
+        summary = training_summary(data, time.perf_counter() - start)
+        held = None if sums is None else fitted.sums(data.bags, data.labels)
 
     from bagwise.estimators.saving import to_bytes
 
     schema = data.schema.to_dict()
-    if sums is not None:
-        held = fitted.sums(data.bags, data.labels)
+    if held is not None:
         held.batches[batch_name((points, labels))] = held.n_points
         summary["sums_state"] = held.state
         sums_file = to_bytes(held, schema=schema)
@@ -102,6 +103,16 @@ def fit(
     with saved.opened() as file:
         file.write(model_file)
     _report(fitted, summary, saved, json)
+
+
+def _unfitted(
+    model: ModelName, data: TableData, task: options.Task, settings: list[str], seed: int
+) -> Any:
+    """Return the estimator that the line asks for, by what the labels are."""
+    classes = are_classes(data.labels, task.value)
+    if classes and task == options.Task.AUTO and data.labels.dtype.kind in "fiu":
+        say("note: there are two labels, which are taken as classes; --task numbers says otherwise")
+    return estimator(model, classes=classes, settings=settings, seed=seed)
 
 
 def _check_sums(unfitted: Any) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -184,34 +185,48 @@ class RunningSums:
                 "bags with ids",
                 "Give {id: points}, Bags.from_list(..., ids=...) or Bags.from_groups(X, groups).",
             )
-        n, d = bags.n_bags, features.n_outputs
-        t = d * (d + 1) // 2
         labels, labelled = _labels(y, bags)
-        made = cls(
+        made = cls._empty(
             features,
-            bags.feature_names,
-            bags.covariate_names,
-            id_array(bags.ids),
-            *(np.zeros(n, dtype=np.int64), np.zeros(n), np.zeros(n), np.zeros(n)),
-            np.zeros((n, d)),
-            np.zeros((n, t)) if scatter else None,
-            None if bags.covariates is None else bags.covariates.copy(),
-            labels,
-            labelled,
-            _sample_weights(sample_weight, bags),
-            bags.n_features,
-            bags.weighted,
-            {},
-            NO_STATE,
+            bags.n_bags,
+            scatter,
+            feature_names=bags.feature_names,
+            covariate_names=bags.covariate_names,
+            ids=id_array(bags.ids),
+            covariates=None if bags.covariates is None else bags.covariates.copy(),
+            labels=labels,
+            labelled=labelled,
+            sample_weight=_sample_weights(sample_weight, bags),
+            n_features=bags.n_features,
+            weighted=bags.weighted,
         )
-        totals = bags.totals
-        for batch in bags.batches("pooling points"):
-            weights = np.ones(len(batch.points))
-            if bags.weighted:
-                weights = batch.shares * np.repeat(totals[batch.bags], np.diff(batch.starts))
-            for rows, piece in _pieces(features, batch, weights, scatter):
-                made._join(rows, piece)
+        work = partial(_sums_of, features=features, scatter=scatter)
+        for found, places in bags.map_parts(work, "pooling points"):
+            made._join(places, found._piece())
         return made
+
+    @classmethod
+    def _empty(cls, features: Features, n: int, scatter: bool, **known: Any) -> RunningSums:
+        """Make sums of no points yet, of n bags."""
+        d = features.n_outputs
+        unknown: dict[str, Any] = dict.fromkeys(
+            ("feature_names", "covariate_names", "covariates", "labels")
+        )
+        unknown |= {"ids": np.arange(n), "labelled": np.zeros(n, dtype=bool), "n_features": 0}
+        unknown |= {"weighted": False, "sample_weight": np.full(n, np.nan)}
+        parts = unknown | known
+        return cls(
+            features=features,
+            counts=np.zeros(n, dtype=np.int64),
+            unit=np.zeros(n),
+            total=np.zeros(n),
+            squares=np.zeros(n),
+            sums=np.zeros((n, d)),
+            scatter=np.zeros((n, d * (d + 1) // 2)) if scatter else None,
+            batches={},
+            state=NO_STATE,
+            **parts,
+        )
 
     @property
     def bags(self) -> SummedBags:
@@ -325,7 +340,7 @@ class RunningSums:
         self.feature_names = self.feature_names or other.feature_names
         self.covariate_names = self.covariate_names or other.covariate_names
         self.weighted |= other.weighted
-        self._join(rows, other._piece(self.has_scatter))
+        self._join(rows, other._piece())
         token = f"{self.state} {batch or ''} {other.n_points} {other._digest()}"
         self.state = hashlib.sha256(token.encode()).hexdigest()
         if batch is not None:
@@ -491,9 +506,8 @@ class RunningSums:
         for name in ("counts", "unit", "total", "squares", "sums", "scatter"):
             setattr(self, name, _extended(getattr(self, name), len(self.ids)))
 
-    def _piece(self, scatter: bool) -> Piece:
-        kept = self.scatter if scatter else None
-        return Piece(self.counts, self.unit, self.total, self.squares, self.sums, kept)
+    def _piece(self) -> Piece:
+        return Piece(self.counts, self.unit, self.total, self.squares, self.sums, self.scatter)
 
     def _digest(self) -> str:
         digest = hashlib.sha256()
@@ -536,6 +550,18 @@ class RunningSums:
                 gaps = (old_mean - new_mean) * np.sqrt(between[part][pairs])[:, None]
                 joined[pairs] += gaps[:, low] * gaps[:, high]
             self.scatter[at] = joined
+
+
+def _sums_of(part: Any, features: Features, scatter: bool) -> RunningSums:
+    """Sum the features of a part of the bags, which has numbers for them."""
+    made = RunningSums._empty(features, len(part.effective_sizes), scatter)
+    for batch in part.batches("pooling points"):
+        weights = np.ones(len(batch.points))
+        if part.weighted:
+            weights = batch.shares * np.repeat(part.totals[batch.bags], np.diff(batch.starts))
+        for rows, piece in _pieces(features, batch, weights, scatter):
+            made._join(rows, piece)
+    return made
 
 
 def _pieces(

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import joblib
 import numpy as np
@@ -104,13 +106,29 @@ def summarise_each(
         most = max(features.n_outputs for features in candidates)
         together = max(1, together_bytes // (8 * bags.n_bags * most))
     for start in range(0, len(candidates), together):
-        sums = [BagSums(f, bags.effective_sizes, covariance) for f in candidates[start:][:together]]
-        # Threads of our own, each with a part of the blocks: BLAS's would wait for each other.
-        with one_thread(), ThreadPoolExecutor(joblib.cpu_count()) as threads:
-            for batch in bags.batches("pooling points"):
-                for each in sums:
-                    each.add(batch, threads)
+        some, sums = candidates[start : start + together], list[BagSums]()
+        work = partial(_sums_of, candidates=some, covariance=covariance)
+        for found, places in bags.map_parts(work, "pooling points"):
+            if not sums and len(places) == bags.n_bags:  # numbered as they come: the same numbers
+                sums = found
+                continue
+            sums = sums or [BagSums(f, bags.effective_sizes, covariance) for f in some]
+            for total, part in zip(sums, found, strict=True):
+                total.merge(part, places)
         yield from (each.finish() for each in sums)
+
+
+def _sums_of(part: Any, candidates: Sequence[Features], covariance: bool) -> list[BagSums]:
+    """Sum the features of a part of the bags, in one pass over its points."""
+    sums = [BagSums(features, part.effective_sizes, covariance) for features in candidates]
+    # Threads of our own, each with a part of the blocks: BLAS's would wait for each other. The
+    # workers of a cluster have one for each piece.
+    n_threads = joblib.cpu_count() if isinstance(part, Bags) else 1
+    with one_thread(), ThreadPoolExecutor(n_threads) as threads:
+        for batch in part.batches("pooling points"):
+            for each in sums:
+                each.add(batch, threads)
+    return sums
 
 
 def unbiasing(sizes: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
@@ -199,12 +217,16 @@ class BagSums:
                         self._join(batch.bags[block.bags], weight, sums)
                     bar.advance(1)
 
-    def merge(self, other: BagSums) -> BagSums:
-        """Add the sums of other points of the same bags; returns itself."""
+    def merge(self, other: BagSums, bags: Int64[np.ndarray, " k"] | None = None) -> BagSums:
+        """Add the sums of other points of the same bags, or of those of these numbers.
+
+        Returns itself.
+        """
         if self._scatter is not None and other._scatter is not None:
             self._scatter += other._scatter
         seen = np.flatnonzero(other._weight > 0)
-        self._join(seen, other._weight[seen], other._mean[seen])
+        here = seen if bags is None else bags[seen]
+        self._join(here, other._weight[seen], other._mean[seen])
         return self
 
     def finish(self) -> BagStats:
