@@ -76,6 +76,7 @@ _HOME = {
 }
 _SUBMODULES = {
     "datasets": "datasets",
+    "engines": "_utils.engines",
     "exceptions": "exceptions",
     "inference": "inference",
     "kernels": "features.kernels",

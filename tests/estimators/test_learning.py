@@ -66,6 +66,8 @@ def test_regressors_learn_are_saved_and_explained(name, tmp_path):
     assert again.get_params()["embedding"].training == model.embedding.training
     told = model.explain(bags, bag=0)
     assert_allclose(told.baseline + told.points.sum(), found.mean[0], rtol=1e-6)
+    by_column = told.baseline + told.reference + told.columns.sum()
+    assert_allclose(by_column, found.mean[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_weights_of_points_find_those_that_matter_and_bags_are_as_small_as_they_
     model = bagwise.ShrinkageRegressor(KernelEmbedding(10, kernel="linear", learn=learn)).fit(
         bags, y
     )
-    assert model.score(test, new) > plain.score(test, new) + 0.2
+    assert 1.0 - model.score(test, new) < 0.5 * (1.0 - plain.score(test, new))
     sizes = model.predict_dist(test).sizes
     assert np.median(sizes) < 10  # of 20 points, some three of which are marked
     told = model.explain(test, bag=0)
@@ -153,7 +155,9 @@ def test_weighed_points_are_points_with_weights(tmp_path):
 
     frame = pd.DataFrame(bags.points, columns=["a", "b"])
     frame["bag"] = np.repeat(np.arange(bags.n_bags), bags.sizes)
-    frame.sample(frac=1.0, random_state=0).to_parquet(tmp_path / "points.parquet")
+    frame.sample(frac=1.0, random_state=0).reset_index(drop=True).to_parquet(
+        tmp_path / "points.parquet"
+    )
     stream = Bags.scan_parquet(tmp_path / "points.parquet", bag="bag")
     order = np.argsort(stream.ids)
     read = summarise(stream, given)
@@ -272,8 +276,8 @@ def test_what_cannot_be_learnt_by_says_so(monkeypatch):
 @pytest.mark.parametrize(
     "given",
     [
-        {"engine": "sgd"}, {"epochs": 0}, {"patience": 1.5}, {"learning_rate": 0}, {"seed": -1},
-        {"validation": 1.0}, {"precision": "float16"}, {"checkpoint": 3}, {"bag_points": True},
+        {"engine": "sgd"}, {"epochs": 0}, {"learning_rate": 0}, {"seed": -1},
+        {"validation": 1.0}, {"precision": "float16"}, {"bag_points": True},
     ],
 )  # fmt: skip
 def test_settings_are_checked(given):

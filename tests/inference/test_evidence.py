@@ -15,7 +15,7 @@ from bagwise.estimators.regressors import (
 )
 from bagwise.heads.base import FixedEffects, Task
 from bagwise.heads.linear import LinearHead
-from bagwise.inference.ridge import evidence_at, maximise_evidence
+from bagwise.inference.ridge import evidence_at, evidence_slope, maximise_evidence
 from dense_oracle import (
     gaussian_conditioning,
 )
@@ -144,3 +144,18 @@ def test_labels_that_fixed_effects_explain_leave_almost_no_noise():
     head = LinearHead.bayesian(data.embedded, data.task, None)
     assert_allclose(latent(head, data.X, data.task.design).mean[0], data.y, atol=1e-6)
     assert 0 < head.noise_var < 1e-6
+
+
+@pytest.mark.parametrize("weight_var", [None, 0.4])
+def test_the_slope_of_the_evidence_is_its_derivative_and_0_at_the_best_penalty(weight_var):
+    data = Data(covariates=2, weighted=True)
+    n_bags = np.count_nonzero(data.problem.root_weights)
+    for log in (-6.0, -1.0, 2.0):
+        ends = [
+            2 * n_bags * evidence_at(data.problem, float(np.exp(log + h)), weight_var).loss
+            for h in (-1e-5, 1e-5)
+        ]
+        found = evidence_slope(data.problem, float(np.exp(log)), weight_var)
+        assert_allclose(found, (ends[1] - ends[0]) / 2e-5, rtol=1e-6, atol=1e-7)
+    best = maximise_evidence(data.problem, weight_var).penalty
+    assert abs(evidence_slope(data.problem, best, weight_var)) < 1e-10 * n_bags

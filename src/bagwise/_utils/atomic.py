@@ -91,6 +91,39 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         ) from error
 
 
+@contextmanager
+def locked(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Keep a file to ourselves while it is read and replaced; raise if somebody else has it.
+
+    Without that, of two that add to a file at once the second would undo the first. The lock goes
+    with the process, however it ends; where there are no locks (Windows) nothing is kept.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file, locked(file.name):
+    ...     pass
+    """
+    try:
+        with _opened(Path(path), os.O_RDONLY) as descriptor:
+            try:
+                _lock(descriptor)
+                taken = not os.path.samestat(os.fstat(descriptor), os.stat(path))
+            except BlockingIOError:
+                taken = True
+            if taken:
+                raise BagwiseError.because(
+                    f"{os.fspath(path)} is being changed by another process",
+                    "one that changes it at a time",
+                    "Wait until it is done, and try again.",
+                )
+            yield
+    except FileNotFoundError as error:
+        raise BagwiseError.because(
+            f"there is no file {os.fspath(path)}", "a file to be changed", "Check the path."
+        ) from error
+
+
 def remove_parts() -> None:
     """Remove what an interrupt has left of files that were being written.
 

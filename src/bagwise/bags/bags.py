@@ -23,7 +23,7 @@ from bagwise.bags.stacked import StackedBags
 from bagwise.bags.stream import StreamedBags
 from bagwise.bags.tables.anndata import read_anndata
 from bagwise.bags.tables.files import BATCH_ROWS
-from bagwise.bags.tables.reader import Reading, read_bags, scan_bags
+from bagwise.bags.tables.reader import Reading, read_bags, scan_bags, scan_partitions
 from bagwise.bags.tables.roles import FileRoles, Roles, ScanOptions, TableRoles
 from bagwise.bags.validation import (
     Names,
@@ -393,6 +393,8 @@ class Bags(StackedBags):
         labels: Any = None,
         progress: bool = True,
         batch_rows: int = BATCH_ROWS,
+        engine: Any = None,
+        piece_rows: int | None = None,
         **roles: Any,
     ) -> Any:
         """Make bags from a Parquet file, or a folder of them, that is larger than memory.
@@ -402,6 +404,13 @@ class Bags(StackedBags):
         points are read again; at most ``batch_rows`` rows are in memory at once. With
         ``missing="impute"``, the medians of features are those of 200,000 rows drawn at random, if
         there are more.
+
+        With an ``engine`` the workers of a cluster read the rows, here and whenever the bags are
+        used, and only statistics of the bags come back: ``"dask"`` for the current Dask client, a
+        ``distributed.Client``, the address of a scheduler such as ``"tcp://10.0.0.1:8786"``, or
+        ``bagwise.engines.DaskEngine(workers=4)`` for processes on this machine. They see the files
+        under the same path, and get pieces of whole row groups, of about ``piece_rows`` rows: by
+        default a sixteenth of the table, or a million.
 
         Examples
         --------
@@ -415,7 +424,29 @@ class Bags(StackedBags):
         sizes 1 / 1 / 2 / 5 / 94 (min / 25% / median / 75% / max))
         """
         how = {"label": label, "labels": labels, "progress": progress, "batch_rows": batch_rows}
+        how |= {"engine": engine, "piece_rows": piece_rows}
         return cls._of(scan_bags(path, **how, **roles))
+
+    @classmethod
+    def from_dask(
+        cls,
+        frame: Any,
+        *,
+        label: str | None = None,
+        labels: Any = None,
+        progress: bool = True,
+        engine: Any = "dask",
+        **roles: Any,
+    ) -> Any:
+        """Make bags of a Dask data frame, whose rows stay with the workers; with label, also y.
+
+        The result is a :class:`BagStream`. Bags may be spread over partitions, in any order. The
+        options are those of :meth:`from_frame`, and ``engine`` as in :meth:`scan_parquet`, by
+        default the current client. Each pass computes the partitions again: ``frame.persist()``
+        keeps them with the workers, if there is room.
+        """
+        how = {"label": label, "labels": labels, "progress": progress}
+        return cls._of(scan_partitions(frame, engine, **how, **roles))
 
     @classmethod
     def _of(cls, reading: Reading) -> Any:
@@ -428,9 +459,9 @@ class Bags(StackedBags):
 class BagStream(StreamedBags, Bags):
     """Bags whose points stay on disk, and are read in passes, a batch at a time.
 
-    Made by :meth:`Bags.scan_parquet`. It has all that ``Bags`` have but the points: ``fit`` and
-    ``predict`` of models with landmarks take it, and give what they give for the same bags in
-    memory. Memory grows with the number of bags, not of points.
+    Made by :meth:`Bags.scan_parquet` or :meth:`Bags.from_dask`. It has all that ``Bags`` have but
+    the points: ``fit`` and ``predict`` of models with landmarks take it, and give what they give
+    for the same bags in memory. Memory grows with the number of bags, not of points.
     """
 
     def some(self, bags: Int64[np.ndarray, " k"], most_points: int) -> Bags:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, Self, overload
+from typing import Any, NoReturn, Self, TypeVar, overload
 
 import numpy as np
 from jaxtyping import Float, Float64, Int64, Shaped
@@ -30,6 +30,8 @@ from bagwise.bags.validation import (
     to_matrix,
 )
 from bagwise.exceptions import InvalidBagsError
+
+T = TypeVar("T")
 
 LOG_SIZE = "log_size"
 
@@ -172,6 +174,22 @@ class StackedBags:
         """Return the minimum, quartiles and maximum of the bag sizes, each the size of some bag."""
         return np.quantile(self.sizes, QUARTILES, method="inverted_cdf").astype(np.int64)
 
+    def map_parts(
+        self, work: Callable[..., T], title: str = "reading points"
+    ) -> Iterator[tuple[T, Int64[np.ndarray, " k"]]]:
+        """Do work on parts of the bags, wherever their points are; here there is one, all of them.
+
+        A part has ``batches``, ``effective_sizes`` and ``first_rows`` (the place of the first row
+        of each of its bags among all points); what comes of it has the numbers of its bags beside
+        it. Work that may be sent to another machine is a function of a module, not of a function.
+        """
+        yield work(self), np.arange(self.n_bags)
+
+    @property
+    def first_rows(self) -> Int64[np.ndarray, " n_bags"]:
+        """Place of the first point of each bag among all points."""
+        return self.offsets[:-1]
+
     def batches(self, title: str = "reading points") -> Iterator[Batch]:
         """Go through all points: in memory, a stream of one batch."""
         none = np.zeros(self.n_bags, dtype=np.int64)
@@ -182,9 +200,14 @@ class StackedBags:
         """Each point's share of its bag; shares of a bag add up to 1."""
         if self.weights is None:
             return np.repeat(1.0 / self.sizes, self.sizes)
-        return self.weights / np.repeat(
-            np.add.reduceat(self.weights, self.offsets[:-1]), self.sizes
-        )
+        return self.weights / np.repeat(self.totals, self.sizes)
+
+    @property
+    def totals(self) -> Float64[np.ndarray, " n_bags"]:
+        """Σ w of each bag; without weights, its number of points."""
+        if self.weights is None:
+            return self.sizes.astype(np.float64)
+        return np.add.reduceat(self.weights, self.offsets[:-1])
 
     def __len__(self) -> int:
         return self.n_bags

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NoReturn, Self
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Float64, Int64
 
+from bagwise._utils.work import Progress
 from bagwise.bags.grouping import group_columns, keys
 from bagwise.bags.stacked import Batch, StackedBags
-from bagwise.bags.tables.census import Rows
+from bagwise.bags.tables.census import BagCounts, Rows
 from bagwise.bags.tables.reader import Passes, Reading
 from bagwise.exceptions import InvalidBagsError
+
+T = TypeVar("T")
 
 
 class StreamedBags(StackedBags):
@@ -44,6 +48,7 @@ class StreamedBags(StackedBags):
             _totals=totals,
             _codes=census.bags.codes,
             _passes=reading.passes,
+            _pieces=reading.pieces,
             **({} if census.weighted else {"weights": None}),
         )
         return bags
@@ -83,6 +88,11 @@ class StreamedBags(StackedBags):
         """Kish's effective size of each bag, (Σ w)² / Σ w²; the size itself without weights."""
         return self._effective_sizes.copy()
 
+    @property
+    def totals(self) -> Float64[np.ndarray, " n_bags"]:
+        """Σ w of each bag; without weights, its number of points."""
+        return self._totals
+
     def __getitem__(self, key: Any) -> Any:
         self.refuse("bags on disk cannot be indexed")
 
@@ -97,6 +107,8 @@ class StreamedBags(StackedBags):
         """Read all points once more, in batches of rows sorted by bag, with a progress bar."""
         seen = np.zeros(self.n_bags, dtype=np.int64)
         passes: Passes = self._passes
+        if passes.source.dataset is None:
+            self.refuse("the rows of these bags are with the workers of a cluster")
         found = passes.rows(lambda rows: self._batch(rows, seen), title, points_only=True)
         yield from (batch for batch in found if batch is not None)
         if not np.array_equal(seen, self.sizes):
@@ -119,21 +131,150 @@ class StreamedBags(StackedBags):
         seen[codes] += sizes
         return Batch(grouping.sort(rows.points), shares, codes, grouping.offsets, before)
 
+    def map_parts(
+        self, work: Callable[..., T], title: str = "reading points"
+    ) -> Iterator[tuple[T, Int64[np.ndarray, " k"]]]:
+        """Do work on parts of the bags: on pieces of the file, if an engine has workers for them.
+
+        See :meth:`StackedBags.map_parts`.
+        """
+        if self._passes.engine is None:
+            yield work(self), np.arange(self.n_bags)
+            return
+        made = self._map(work, self._stream_parts(), title)
+        yield from zip(made, (piece.bags for piece in self._pieces), strict=True)
+
+    def _stream_parts(self) -> list[StreamPart]:
+        """Return the pieces, each with what is known of its bags."""
+        passes: Passes = self._passes
+        parts, seen = list[StreamPart](), np.zeros(self.n_bags, dtype=np.int64)
+        for k, piece in enumerate(self._pieces):
+            here, sizes = piece.bags, self._effective_sizes
+            first = self.offsets[here] + seen[here]
+            seen[here] += piece.sizes
+            known = self._totals[here], sizes[here], first, piece.sizes, self.weighted
+            parts.append(StreamPart(passes.of_piece(k), *known))
+        return parts
+
+    def _map(self, work: Callable[..., T], parts: list[Any], title: str) -> Iterator[T]:
+        passes: Passes = self._passes
+        assert passes.engine is not None
+        with Progress(title, len(parts), passes.progress) as bar:
+            for made in passes.engine.map(work, parts, title):
+                yield made
+                bar.advance()
+
     def rows_at(
         self, rows: Int64[np.ndarray, " k"], title: str = "drawing points"
     ) -> tuple[Float[np.ndarray, "k n_features"], Float64[np.ndarray, " k"]]:
         """Return some points by their row, and the share of each in its bag."""
         order = np.argsort(rows, kind="stable")
-        wanted, found = rows[order], np.empty((len(rows), self.n_features))
-        shares = np.empty(len(rows))
-        for batch in self.batches(title):
-            first = self.offsets[batch.bags] + batch.seen - batch.starts[:-1]
-            stacked = np.repeat(first, np.diff(batch.starts)) + np.arange(len(batch.points))
-            place = np.minimum(np.searchsorted(wanted, stacked), len(wanted) - 1)
-            hit = wanted[place] == stacked
-            found[order[place[hit]]] = batch.points[hit]
-            shares[order[place[hit]]] = batch.shares[hit]
+        found, shares = np.empty((len(rows), self.n_features)), np.empty(len(rows))
+        if self._passes.engine is None:
+            every = [(_rows_at(self, rows[order], title), order)]
+        else:
+            parts, places = self._asked_of_parts(rows[order])
+            made = self._map(_wanted_rows, parts, title)
+            every = [(each, order[own]) for each, own in zip(made, places, strict=True)]
+        for (place, points, own), where in every:
+            found[where[place]], shares[where[place]] = points, own
         return found, shares
+
+    def _asked_of_parts(
+        self, wanted: Int64[np.ndarray, " k"]
+    ) -> tuple[list[StreamPart], list[Int64[np.ndarray, " m"]]]:
+        """Return the pieces, each with the rows that are wanted of it, and where these are."""
+        bag = np.searchsorted(self.offsets, wanted, side="right") - 1
+        parts, places = list[StreamPart](), list[np.ndarray]()
+        for part, piece in zip(self._stream_parts(), self._pieces, strict=True):
+            first, sizes = np.zeros(self.n_bags, np.int64), np.zeros(self.n_bags, np.int64)
+            first[piece.bags], sizes[piece.bags] = part.first_rows, part.sizes
+            own = np.flatnonzero((wanted >= first[bag]) & (wanted < first[bag] + sizes[bag]))
+            parts.append(replace(part, wanted=wanted[own]))
+            places.append(own)
+        return parts, places
+
+
+@dataclass(frozen=True, eq=False)
+class StreamPart:
+    """A piece of a stream, of which only the bags are numbered that it has, as a worker sees it.
+
+    Attributes
+    ----------
+    passes : over the rows of the piece
+    totals, effective_sizes : (k,) of its bags, with all of their points, also those elsewhere
+    first_rows : (k,) place of the first row here of each bag, among all points
+    sizes : (k,) rows of each bag that are here;  weighted : whether points have weights
+    wanted : (m,) places among all points of rows that are asked for, if only some are
+    """
+
+    passes: Passes
+    totals: Float64[np.ndarray, " k"]
+    effective_sizes: Float64[np.ndarray, " k"]
+    first_rows: Int64[np.ndarray, " k"]
+    sizes: Int64[np.ndarray, " k"]
+    weighted: bool
+    wanted: Int64[np.ndarray, " m"] | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Number of features p of a point."""
+        return len(self.passes.schema.feature_names)
+
+    @property
+    def partition(self) -> Any:
+        """What lies with a worker already: see ``DaskEngine``."""
+        return self.passes.partition
+
+    def with_partition(self, partition: Any) -> StreamPart:
+        """Return the same with that."""
+        return replace(self, passes=self.passes.with_partition(partition))
+
+    def batches(self, title: str = "reading points") -> Iterator[Batch]:
+        """Read the points of the piece, in batches of rows sorted by bag."""
+        counts = BagCounts()
+        for rows in self.passes.rows(_as_they_are, title, points_only=True):
+            if not len(rows.points):
+                continue
+            cut = counts.add(rows.ids)
+            if len(counts.codes) > len(self.sizes):
+                raise _changed()
+            shares = np.repeat(1.0 / self.totals[cut.codes], cut.sizes)
+            if rows.weights is not None:
+                shares *= cut.grouping.sort(rows.weights)
+            points = cut.grouping.sort(rows.points)
+            yield Batch(points, shares, cut.codes, cut.grouping.offsets, cut.seen)
+        if not np.array_equal(counts.sizes, self.sizes):
+            raise _changed()
+
+
+def _as_they_are(rows: Rows) -> Rows:
+    return rows
+
+
+def _wanted_rows(part: StreamPart) -> Any:
+    """Return the points of a part that are wanted of it; if none is, the file is not read."""
+    assert part.wanted is not None
+    if not len(part.wanted):
+        return np.zeros(0, np.int64), np.zeros((0, part.n_features)), np.zeros(0)
+    return _rows_at(part, part.wanted, "drawing points")
+
+
+def _rows_at(
+    part: Any, wanted: Int64[np.ndarray, " k"], title: str
+) -> tuple[Int64[np.ndarray, " m"], Float[np.ndarray, "m n_features"], Float64[np.ndarray, " m"]]:
+    """Return the points of a part that are among the rows wanted: their places, they, shares."""
+    places, points, shares = [np.zeros(0, np.int64)], list[np.ndarray](), [np.zeros(0)]
+    points.append(np.zeros((0, part.n_features)))
+    for batch in part.batches(title):
+        first = part.first_rows[batch.bags] + batch.seen - batch.starts[:-1]
+        stacked = np.repeat(first, np.diff(batch.starts)) + np.arange(len(batch.points))
+        place = np.minimum(np.searchsorted(wanted, stacked), len(wanted) - 1)
+        hit = wanted[place] == stacked
+        places.append(place[hit].astype(np.int64))
+        points.append(batch.points[hit])
+        shares.append(batch.shares[hit])
+    return np.concatenate(places), np.concatenate(points), np.concatenate(shares)
 
 
 def _changed() -> InvalidBagsError:

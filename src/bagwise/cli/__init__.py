@@ -6,6 +6,7 @@ from __future__ import annotations
 from bagwise.cli import (  # isort: skip
     fit,
     predict,
+    update,
     evaluate,
     explain,
     report,
@@ -16,4 +17,4 @@ from bagwise.cli import (  # isort: skip
 from bagwise.cli.shell import app, main
 
 __all__ = ["app", "demo", "evaluate", "explain", "fit", "info", "main", "predict", "report"]
-__all__ += ["reproduce"]
+__all__ += ["reproduce", "update"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bagwise._utils.work import Progress
-from bagwise.cli.shell import say
+from bagwise.cli.shell import WrongLine, say
 from bagwise.exceptions import BagwiseError
 
 # The rest is imported where it is used: nobody should wait for it who only wants to see the help.
@@ -108,6 +111,7 @@ def read_like(
     stream: bool | None,
     labelled: bool,
     written: dict[str, Any],
+    engine: Any = None,
 ) -> TableData:
     """Read bags as those were that a model was fitted to, with or without their labels.
 
@@ -116,7 +120,7 @@ def read_like(
     """
     schema = saved.schema if labelled else saved.schema.without_label()
     schema = replace(schema, cells=_cells_of(schema.cells, written, (points, labels)))
-    if labelled and schema.label not in _all_columns(points, labels, schema.cells):
+    if labelled and schema.label not in all_columns(points, labels, schema.cells):
         raise BagwiseError.because(
             f"there is no label column {'' if schema.label is None else repr(schema.label)} in "
             f"{points if labels is None else f'{points} or {labels}'}",
@@ -124,7 +128,7 @@ def read_like(
             "Name it with --label if the model does not know it, give the labels in a second file "
             "with --labels, or use bagwise predict.",
         )
-    return read(points, schema, labels=labels, stream=stream)
+    return read(points, schema, labels=labels, stream=stream, engine=engine)
 
 
 def _cells_of(trained: Cells, written: dict[str, Any], files: tuple[Path | None, ...]) -> Cells:
@@ -147,11 +151,25 @@ def _cells_of(trained: Cells, written: dict[str, Any], files: tuple[Path | None,
     return replace(trained, na_values=codes)
 
 
-def _all_columns(points: Path, labels: Path | None, cells: Cells) -> list[str]:
+def all_columns(points: Path, labels: Path | None, cells: Cells) -> list[str]:
+    """Return the names of the columns of both files."""
     from bagwise.bags.tables.files import table_columns
 
     files = [points] if labels is None else [points, labels]
     return [name for file in files for name in table_columns(file, cells=cells)]
+
+
+def batch_name(paths: tuple[Path | None, ...]) -> str:
+    """Return what the content of files is known by, wherever they lie and whatever their names."""
+    from bagwise.bags.tables.files import TABLES, existing, files_in
+
+    digest = hashlib.sha256()
+    for path in paths:
+        for file in () if path is None else files_in(existing(path), TABLES):
+            with file.open("rb") as opened:
+                digest.update(hashlib.file_digest(opened, "sha256").digest())
+        digest.update(b"/")
+    return digest.hexdigest()
 
 
 def open_model(path: Path, bag: list[str] | None = None, label: str | None = None) -> SavedFit:
@@ -172,14 +190,43 @@ def open_model(path: Path, bag: list[str] | None = None, label: str | None = Non
     return SavedFit(model, Schema(tuple(bag), *columns, label=label))
 
 
+@contextmanager
+def engine_of(cluster: str | None, workers: int | None, stream: bool | None) -> Iterator[Any]:
+    """Give the engine that the line asks for, None if it asks for none."""
+    if cluster is None and workers is None:
+        yield None
+        return
+    if cluster is not None and workers is not None:
+        raise WrongLine.because(
+            "--cluster and --workers",
+            "one of the two",
+            "A cluster has its own workers.",
+        )
+    if stream is False:
+        raise WrongLine.because(
+            f"{'--workers' if cluster is None else '--cluster'} with points in memory",
+            "points that workers read from Parquet",
+            "Leave out --in-memory or --tune, or the cluster.",
+        )
+    from bagwise._utils.engines.dask import DaskEngine
+
+    with DaskEngine(cluster, workers=workers) as engine:
+        yield engine
+
+
 def read(
-    points: Path, plan: Roles | Schema, *, labels: Path | None, stream: bool | None
+    points: Path,
+    plan: Roles | Schema,
+    *,
+    labels: Path | None,
+    stream: bool | None,
+    engine: Any = None,
 ) -> TableData:
     """Read bags and labels, as the line or a schema says."""
     from bagwise.bags.tables.reader import read_bags, scan_bags
 
-    if stream or (stream is None and _is_large(points, plan)):
-        table = scan_bags(points, plan, labels=labels)
+    if engine is not None or stream or (stream is None and _is_large(points, plan)):
+        table = scan_bags(points, plan, labels=labels, engine=engine)
     else:
         with Progress(f"reading {points.name}", None):
             table = read_bags(points, plan, labels=labels)

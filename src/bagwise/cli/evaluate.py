@@ -9,7 +9,7 @@ import typer
 
 from bagwise._utils.levels import LEVEL
 from bagwise.cli import options
-from bagwise.cli.data import names, open_model, read_like, written_as
+from bagwise.cli.data import engine_of, names, open_model, read_like, written_as
 from bagwise.cli.output import check_outputs
 from bagwise.cli.shell import answer, answer_json, command
 from bagwise.cli.tables import table_output, write_table
@@ -36,6 +36,8 @@ def evaluate(
     label: options.ModelLabel = None,
     level: options.Level = LEVEL,
     stream: options.Stream = None,
+    cluster: options.Cluster = None,
+    workers: options.Workers = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -49,8 +51,10 @@ def evaluate(
     check_outputs([table] if table else [], inputs=[model, points, labels], json=json)
     saved = open_model(model, names(bag), label)
     written = written_as(sep, decimal, thousands, na)
-    data = read_like(saved, points, labels=labels, stream=stream, labelled=True, written=written)
-    scores = score(saved.model.predict_dist(data.bags), data.labels, level=level)
+    with engine_of(cluster, workers, stream) as engine:
+        how = {"labels": labels, "stream": stream, "engine": engine}
+        data = read_like(saved, points, labelled=True, written=written, **how)
+        scores = score(saved.model.predict_dist(data.bags), data.labels, level=level)
     if table is not None:
         columns = {name: [row[name] for row in scores.rows] for name in scores.overall}
         write_table(columns, table, form)

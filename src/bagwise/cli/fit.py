@@ -11,10 +11,11 @@ import numpy as np
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.data import TableData, read, roles_of, written_as
+from bagwise.cli.data import TableData, batch_name, engine_of, read, roles_of, written_as
 from bagwise.cli.models import CONFORMAL, ModelName, are_classes, estimator, of_conformal
-from bagwise.cli.output import MODEL, Output, check_outputs
+from bagwise.cli.output import MODEL, SUMS, Output, check_outputs
 from bagwise.cli.shell import answer, answer_json, command, say
+from bagwise.exceptions import BagwiseError
 
 # Level at which the calibration of a model is shown.
 CALIBRATION_LEVEL = 0.9
@@ -65,7 +66,16 @@ def fit(
             "by_size=3, target_sizes=predicted and symmetric=False are of it.",
         ),
     ] = False,
+    sums: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where to keep the sums of the bags, so that `bagwise update` can add points.",
+            show_default=False,
+        ),
+    ] = None,
     stream: options.Stream = None,
+    cluster: options.Cluster = None,
+    workers: options.Workers = None,
     seed: options.Seed = 0,
     force: options.Force = False,
     json: options.Json = False,
@@ -75,31 +85,77 @@ def fit(
     bagwise fit points.parquet --bag person --label age --out age.bagwise
     """
     saved = Output(out, force, MODEL, text=False)
-    check_outputs([saved], inputs=[points, labels], json=json)
+    outputs = [saved]
+    if sums is not None:
+        outputs.append(Output(sums, force, SUMS, option="--sums", text=False))
+    check_outputs(outputs, inputs=[points, labels], json=json)
     written = written_as(sep, decimal, thousands, na)
     roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value, written)
-    whole = tune or (conformal and stream is None)  # folds are of bags in memory
-    data = read(points, roles, labels=labels, stream=False if whole else stream)
-    classes = are_classes(data.labels, task.value)
-    if classes and task == options.Task.AUTO and data.labels.dtype.kind in "fiu":
-        say("note: there are two labels, which are taken as classes; --task numbers says otherwise")
     of_calibration, of_model = of_conformal(settings or []) if conformal else ({}, settings or [])
-    also = CONFORMAL if conformal else ()
-    unfitted = estimator(model, classes=classes, settings=of_model, seed=seed, also=also)
-    start = time.perf_counter()
-    fitted = _tuned(unfitted, data) if tune else unfitted
-    if conformal:
-        fitted = _calibrated(fitted, of_calibration).fit(data.bags, data.labels)
-    elif not tune:
-        fitted = fitted.fit(data.bags, data.labels)
-    summary = training_summary(data, time.perf_counter() - start)
+    stream = False if tune or (conformal and stream is None) else stream  # folds are in memory
+    with engine_of(cluster, workers, stream) as engine:
+        data = read(points, roles, labels=labels, stream=stream, engine=engine)
+        also = CONFORMAL if conformal else ()
+        unfitted = _unfitted(model, data, task, of_model, seed, also)
+        if sums is not None:
+            _check_sums(unfitted, conformal=conformal)
+        start = time.perf_counter()
+        fitted = _tuned(unfitted, data) if tune else unfitted
+        if conformal:
+            fitted = _calibrated(fitted, of_calibration).fit(data.bags, data.labels)
+        elif not tune:
+            fitted = fitted.fit(data.bags, data.labels)
+        summary = training_summary(data, time.perf_counter() - start)
+        held = None if sums is None else fitted.sums(data.bags, data.labels)
 
     from bagwise.estimators.saving import to_bytes
 
-    model_file = to_bytes(fitted, schema=data.schema.to_dict(), summary=summary)
+    schema = data.schema.to_dict()
+    if held is not None:
+        held.batches[batch_name((points, labels))] = held.n_points
+        summary["sums_state"] = held.state
+        sums_file = to_bytes(held, schema=schema)
+        with outputs[1].opened() as file:
+            file.write(sums_file)
+    model_file = to_bytes(fitted, schema=schema, summary=summary)
     with saved.opened() as file:
         file.write(model_file)
     _report(fitted, summary, saved, json)
+
+
+def _unfitted(
+    model: ModelName,
+    data: TableData,
+    task: options.Task,
+    settings: list[str],
+    seed: int,
+    also: tuple[str, ...],
+) -> Any:
+    """Return the estimator that the line asks for, by what the labels are."""
+    classes = are_classes(data.labels, task.value)
+    if classes and task == options.Task.AUTO and data.labels.dtype.kind in "fiu":
+        say("note: there are two labels, which are taken as classes; --task numbers says otherwise")
+    return estimator(model, classes=classes, settings=settings, seed=seed, also=also)
+
+
+def _check_sums(unfitted: Any, *, conformal: bool) -> None:
+    """Refuse a model that cannot do without its points; leave centring out if it is our choice."""
+    if conformal:
+        raise BagwiseError.because(
+            "--sums with --conformal, whose calibration is of bags as they were",
+            "one of the two",
+            "Leave out --conformal, or --sums.",
+        )
+    if getattr(unfitted, "exact", False) or getattr(unfitted, "center", False) is True:
+        what = "exact" if getattr(unfitted, "exact", False) else "center"
+        raise BagwiseError.because(
+            f"a model with {what}=True needs its old points when new ones come",
+            "a model whose sums can be kept",
+            f"Add --set {what}=False, or leave out --sums.",
+        )
+    if getattr(unfitted, "center", False) == "auto":
+        unfitted.set_params(center=False)
+        say("note: with --sums, bags are not centred (center=False): their means would move")
 
 
 def _tuned(unfitted: Any, data: TableData) -> Any:

@@ -91,6 +91,18 @@ def _table(path: Path, written: dict[str, Any]) -> dict[str, Any]:
 
 
 def _model(path: Path) -> dict[str, Any]:
-    from bagwise.estimators.saving import read_header
+    from bagwise.estimators.saving import is_sums, open_sums, read_header
 
+    if is_sums(str(path)):
+        sums, schema = open_sums(path)
+        return {
+            "bags": sums.n_bags,
+            "labels": int(sums.labelled.sum()),
+            "points": sums.n_points,
+            "features": sums.features.n_outputs,
+            "refit": sums.has_scatter,
+            "batches": len(sums.batches),
+            "state": sums.state,
+            "schema": schema,
+        }
     return read_header(path).to_dict()

@@ -142,6 +142,23 @@ Stream = Annotated[
         help="Read Parquet in passes instead of at once; default: if it is large.",
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    _given(
+        "--cluster",
+        help="Address of a Dask scheduler, such as tcp://10.0.0.1:8786, whose workers read the "
+        "points: Parquet that they see under the same path.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        min=1,
+        help="Read Parquet with so many processes on this machine.",
+        show_default=False,
+    ),
+]
 Model = Annotated[Path, typer.Argument(help="A model saved by `bagwise fit`.", show_default=False)]
 ModelBag = Annotated[
     list[str] | None,

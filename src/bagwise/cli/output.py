@@ -34,6 +34,12 @@ def _is_model(path: str) -> bool:
     return is_model(path)
 
 
+def _is_sums(path: str) -> bool:
+    from bagwise.estimators.saving import is_sums
+
+    return is_sums(path)
+
+
 def _is_page(path: str) -> bool:
     from bagwise.inspection.report.page import is_page
 
@@ -41,6 +47,7 @@ def _is_page(path: str) -> bool:
 
 
 MODEL = Kind("saved model", _is_model)
+SUMS = Kind("file of sums", _is_sums)
 PAGE = Kind("page of bagwise", _is_page)
 
 

@@ -10,7 +10,7 @@ import typer
 from bagwise._utils.levels import LEVEL
 from bagwise._utils.work import printable
 from bagwise.cli import options
-from bagwise.cli.data import names, open_model, read_like, written_as
+from bagwise.cli.data import engine_of, names, open_model, read_like, written_as
 from bagwise.cli.output import check_outputs
 from bagwise.cli.shell import answer, answer_json, command, say
 from bagwise.cli.tables import prediction_columns, table_output, write_table
@@ -38,6 +38,8 @@ def predict(
     na: options.NaValues = None,
     level: options.Level = LEVEL,
     stream: options.Stream = None,
+    cluster: options.Cluster = None,
+    workers: options.Workers = None,
     safe_csv: options.SafeCsv = False,
     force: options.Force = False,
     json: options.Json = False,
@@ -49,13 +51,21 @@ def predict(
     Of classes: the predicted one and its probability, and if there are many that of each. Of a
     model that was calibrated (fit --conformal) the interval, or the set of classes, holds the label
     with the probability --level.
+    The file may also be the sums of `bagwise fit --sums`, for all bags as they are known by now.
     """
+    from bagwise.estimators.saving import is_sums, open_sums
+
     table = table_output(out, form, force=force)
     check_outputs([table] if table else [], inputs=[model, points, labels], json=json)
     saved = open_model(model, names(bag))
-    written = written_as(sep, decimal, thousands, na)
-    data = read_like(saved, points, labels=labels, stream=stream, labelled=False, written=written)
-    prediction = saved.model.predict_dist(data.bags)
+    if is_sums(str(points)):
+        prediction = saved.model.predict_dist(open_sums(points)[0])
+    else:
+        written = written_as(sep, decimal, thousands, na)
+        with engine_of(cluster, workers, stream) as engine:
+            how = {"labels": labels, "stream": stream, "engine": engine}
+            data = read_like(saved, points, labelled=False, written=written, **how)
+            prediction = saved.model.predict_dist(data.bags)
     columns = prediction_columns(prediction, level, saved.schema.bag)
     if table is not None:
         write_table(columns, table, form, safe=safe_csv)

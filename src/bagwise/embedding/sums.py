@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import joblib
 import numpy as np
@@ -104,13 +106,60 @@ def summarise_each(
         most = max(features.n_outputs for features in candidates)
         together = max(1, together_bytes // (8 * bags.n_bags * most))
     for start in range(0, len(candidates), together):
-        sums = [BagSums.of(bags, f, covariance) for f in candidates[start:][:together]]
-        # Threads of our own, each with a part of the blocks: BLAS's would wait for each other.
-        with one_thread(), ThreadPoolExecutor(joblib.cpu_count()) as threads:
-            for batch in bags.batches("pooling points"):
-                for each in sums:
-                    each.add(batch, threads)
+        some, sums = candidates[start : start + together], list[BagSums]()
+        if any(features.point_weights is not None for features in some):
+            sums = [BagSums.of(bags, features, covariance) for features in some]
+            yield from (each.finish() for each in _added(bags, sums))
+            continue
+        work = partial(_sums_of, candidates=some, covariance=covariance)
+        for found, places in bags.map_parts(work, "pooling points"):
+            if not sums and len(places) == bags.n_bags:  # numbered as they come: the same numbers
+                sums = found
+                continue
+            sums = sums or [BagSums(f, bags.effective_sizes, covariance) for f in some]
+            for total, part in zip(sums, found, strict=True):
+                total.merge(part, places)
         yield from (each.finish() for each in sums)
+
+
+def _sums_of(part: Any, candidates: Sequence[Features], covariance: bool) -> list[BagSums]:
+    """Sum the features of a part of the bags, in one pass over its points."""
+    return _added(
+        part, [BagSums(features, part.effective_sizes, covariance) for features in candidates]
+    )
+
+
+def _added(part: Any, sums: list[BagSums]) -> list[BagSums]:
+    """Add all points of a part of the bags to sums."""
+    # Threads of our own, each with a part of the blocks: BLAS's would wait for each other. The
+    # workers of a cluster have one for each piece.
+    n_threads = joblib.cpu_count() if isinstance(part, Bags) else 1
+    with one_thread(), ThreadPoolExecutor(n_threads) as threads:
+        for batch in part.batches("pooling points"):
+            for each in sums:
+                each.add(batch, threads)
+    return sums
+
+
+def unbiasing(sizes: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
+    """Return N/(N − 1); 0 for bags of one point in effect, which have no covariance.
+
+    Examples
+    --------
+    >>> unbiasing(np.array([1.0, 2.0]))
+    array([0., 2.])
+    """
+    free = 1.0 - 1.0 / sizes
+    return np.divide(1.0, free, out=np.zeros_like(free), where=free > 1e-9)
+
+
+def without_rounding(
+    within_cov: Float64[np.ndarray, "d d"], mean: Float64[np.ndarray, "n d"]
+) -> Float64[np.ndarray, "d d"]:
+    """Return the covariance within bags, or 0 if it is rounding error of points that are equal."""
+    if np.diag(within_cov).mean() < (ROUNDING * np.abs(mean).max()) ** 2:
+        within_cov[:] = 0.0
+    return within_cov
 
 
 def weighed(bags: Bags, features: Features) -> Bags:
@@ -167,10 +216,8 @@ class BagSums:
     ) -> None:
         n, d = len(sizes), features.n_outputs
         self._totals = totals
-        free = 1.0 - 1.0 / sizes
         self._sizes, self._features = sizes, features
-        # N/(N − 1); 0 for bags of one point in effect, which have no covariance.
-        self._unbias = np.divide(1.0, free, out=np.zeros_like(free), where=free > 1e-9)
+        self._unbias = unbiasing(sizes)
         self._mean, self._weight = np.zeros((n, d)), np.zeros(n)
         wanted = covariance and bool(self._unbias.any())
         self._scatter = np.zeros((d, d)) if wanted else None
@@ -212,12 +259,16 @@ class BagSums:
                         self._join(batch.bags[block.bags], weight, sums)
                     bar.advance(1)
 
-    def merge(self, other: BagSums) -> BagSums:
-        """Add the sums of other points of the same bags; returns itself."""
+    def merge(self, other: BagSums, bags: Int64[np.ndarray, " k"] | None = None) -> BagSums:
+        """Add the sums of other points of the same bags, or of those of these numbers.
+
+        Returns itself.
+        """
         if self._scatter is not None and other._scatter is not None:
             self._scatter += other._scatter
         seen = np.flatnonzero(other._weight > 0)
-        self._join(seen, other._weight[seen], other._mean[seen])
+        here = seen if bags is None else bags[seen]
+        self._join(here, other._weight[seen], other._mean[seen])
         return self
 
     def finish(self) -> BagStats:
@@ -225,9 +276,7 @@ class BagSums:
         if self._scatter is None:
             return BagStats(self._mean, self._sizes)
         within_cov = self._scatter / np.count_nonzero(self._unbias)
-        if np.diag(within_cov).mean() < (ROUNDING * np.abs(self._mean).max()) ** 2:
-            within_cov[:] = 0.0  # the points of each bag are equal
-        return BagStats(self._mean, self._sizes, within_cov)
+        return BagStats(self._mean, self._sizes, without_rounding(within_cov, self._mean))
 
     def _pool(
         self, batch: Batch, blocks: Sequence[Block]

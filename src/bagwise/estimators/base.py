@@ -19,9 +19,17 @@ from bagwise._utils.work import Progress, one_thread, wanted
 from bagwise.bags.bags import Bags, as_bags
 from bagwise.bags.grouping import show
 from bagwise.bags.per_bag import check_labels, numbers_per_bag
-from bagwise.bags.validation import choice, number_or, positive, sampling_or_auto
+from bagwise.bags.validation import (
+    check_columns,
+    choice,
+    flag,
+    number_or,
+    positive,
+    sampling_or_auto,
+)
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.prior import ConvolvedPrior, Prior, learnt_prior
+from bagwise.embedding.running import RunningSums, SummedBags, same
 from bagwise.embedding.sums import BagStats, summarise, summarise_each, weighed
 from bagwise.estimators.embeddings import (
     COVARIANCE_FLOOR,
@@ -31,7 +39,7 @@ from bagwise.estimators.embeddings import (
     need_covariance,
 )
 from bagwise.estimators.explanation import Directions, Explanation, Witness, one_bag
-from bagwise.exceptions import BagwiseError, BagwiseWarning
+from bagwise.exceptions import BagwiseError, BagwiseWarning, InvalidLabelsError
 from bagwise.features.maps import Features, LandmarkFeatures
 from bagwise.heads.base import AnyHead, Head, Task, for_each_class, heads_of, of_each_class
 from bagwise.heads.shrinkage import ShrinkageHead
@@ -115,6 +123,7 @@ class BagEstimator(ShowsLearnt, TakesBags):
     embedding: BagEmbedding
     head_: Any
     history_: History | None = None  # of learnt features
+    sums_: RunningSums
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to bags X (anything that :func:`bagwise.as_bags` takes) and labels y (n_bags,).
@@ -220,6 +229,8 @@ class BagEstimator(ShowsLearnt, TakesBags):
     def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
         """Store what was learnt, under names that end in an underscore."""
         self._keep_columns(bags)
+        if not isinstance(bags, SummedBags):
+            self.__dict__.pop("sums_", None)  # of an earlier fit
         self.features_, self.head_ = pooled.features, head
         self.effects_ = task.effects
         self.label_center_, self.label_scale_ = task.center, task.scale
@@ -243,10 +254,117 @@ class BagEstimator(ShowsLearnt, TakesBags):
         return embedding.n_candidates == 1 and embedding.training is None
 
     def predict_dist(self, X: Any) -> Any:
-        """Return the predictive distribution of the labels of bags X."""
+        """Return the predictive distribution of the labels of bags X, or of their running sums."""
         check_is_fitted(self)
+        if isinstance(X, RunningSums):
+            self._check_sums(X)
+            return self.predict_stats(X.stats(covariance=False), X.bags)
         bags = self._check_bags(X)
         return self.predict_stats(summarise(bags, self.features_, covariance=False), bags)
+
+    def sums(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, refit: bool | None = None
+    ) -> RunningSums:
+        """Sum the features of bags X, which have ids, so that points can be added later.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in ``fit``; labels may be missing (NaN or None), or all unknown
+        refit : whether the model can be fitted again from them, by default if there are labels; of
+            models that shrink that takes d(d + 1)/2 numbers for each bag, for predictions d
+        """
+        check_is_fitted(self)
+        features = getattr(self, "features_", None)
+        if features is None or features.centred:
+            raise BagwiseError.because(
+                "this model sums over pairs of points"
+                if features is None
+                else "this model sees points less the mean of their bag, which moves with each",
+                "a model that needs no old point when a new one comes",
+                "Fit it with exact=False." if features is None else "Fit it with center=False.",
+            )
+        if features.point_weights is not None:
+            raise BagwiseError.because(
+                "this model weighs points, and what a bag weighs is known when all have come",
+                "a model whose points count alike",
+                'Leave "point_weights" out of learn.',
+            )
+        refit = y is not None if refit is None else flag("refit", refit, "sums")
+        scatter = refit and self.needs_covariance
+        return RunningSums.of(features, self._check_bags(X), y, sample_weight, scatter=scatter)
+
+    def update(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, batch: str | None = None
+    ) -> Any:
+        """Add points of known or new bags to ``sums_``, and predict these bags from all they have.
+
+        The model stays as it is; ``partial_fit`` fits it again. Arguments are those of
+        :meth:`RunningSums.add_bags`; ``sums_`` is made by ``partial_fit``.
+        """
+        sums, bags = self._held_sums(), as_bags(X)
+        sums.add_bags(bags, y, sample_weight, batch=batch)
+        return self.predict_dist(sums.take(sums.places(bags.ids)))
+
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, batch: str | None = None
+    ) -> Self:
+        """Fit to bags whose points, or labels, come one after the other.
+
+        The first call is a ``fit`` that keeps the sums of the features, as ``sums_``. Others add to
+        them (see :meth:`RunningSums.add_bags`: bags have ids, and labels may be missing) and fit
+        the head again to all bags that have a label: what a fit to all points would give with the
+        features of the first. X may also be RunningSums, of this model, to go on with.
+        """
+        if isinstance(X, RunningSums):
+            check_is_fitted(self)
+            self._check_sums(X)
+            self.sums_ = X
+        elif not hasattr(self, "head_"):
+            bags = as_bags(X)
+            self.fit(bags, y, sample_weight)
+            self.sums_ = self.sums(bags, y, sample_weight)
+            return self
+        else:
+            self._held_sums().add_bags(X, y, sample_weight, batch=batch)
+        return self._refit(self.sums_.only_labelled())
+
+    def _refit(self, known: RunningSums) -> Self:
+        """Fit the head again, to sums of bags whose labels are known."""
+        if not known.n_bags:
+            raise InvalidLabelsError.because(
+                "no bag of the sums has a label",
+                "labels to fit to",
+                "Give them with sums.add_bags(X, y), or only predict: model.predict_dist(sums).",
+            )
+        weights = None
+        if not np.isnan(known.sample_weight).all():
+            weights = np.where(np.isnan(known.sample_weight), 1.0, known.sample_weight)
+        bags = known.bags
+        task = self.make_task(bags, known.labels, weights)
+        self._check_parameters()
+        pooled = Pooled(self.features_, known.stats(covariance=self.needs_covariance))
+        head = self._fit_head_alone(pooled, task)
+        return self._keep(bags, task, pooled, self._finish_head(pooled, head, task))
+
+    def _held_sums(self) -> RunningSums:
+        if not hasattr(self, "sums_"):
+            raise BagwiseError.because(
+                "this model has not kept the sums of its bags",
+                "a model that was fitted with partial_fit",
+                "Use sums = model.sums(bags, y) and model.partial_fit(sums); or sums.add_bags(X) "
+                "and model.predict_dist(sums).",
+            )
+        return self.sums_
+
+    def _check_sums(self, sums: RunningSums) -> None:
+        features = getattr(self, "features_", None)
+        if not same(features, sums.features):
+            raise BagwiseError.because(
+                "these sums are of other features than those of the model",
+                "sums that this model has made",
+                "Make them again from the points: model.sums(bags, y).",
+            )
+        check_columns("covariate", *self._covariates, sums)
 
     def explain(self, X: Any, *, bag: Any = None) -> Explanation:
         """Return what each point, feature and column of one bag adds to its prediction.

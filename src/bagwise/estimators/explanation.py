@@ -23,6 +23,7 @@ from bagwise.bags.grouping import show
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.features.integrated_gradients import split_by_column
 from bagwise.features.maps import Features, FourierFeatures, LandmarkFeatures
+from bagwise.features.network import NetworkFeatures
 
 # Kernel values worked on at once: 16 MB.
 BLOCK_ELEMENTS = 1 << 21
@@ -74,6 +75,8 @@ class Directions:
             scaling = features.scaling
             places = features.landmarks * scaling.scale + scaling.center
             return cls(values, tuple(f"landmark {i}" for i in range(len(values))), places)
+        if isinstance(features, NetworkFeatures):
+            return cls(values, tuple(f"output {i}" for i in range(len(values))), None)
         assert isinstance(features, FourierFeatures)
         m = len(features.frequencies)
         names = [f"{wave} {i}" for wave in ("cosine", "sine") for i in range(m)]

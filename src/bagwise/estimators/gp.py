@@ -20,6 +20,7 @@ from bagwise.bags.per_bag import check_labels
 from bagwise.bags.validation import choice, generator, sampling_or_auto, wrong
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.prior import learnt_prior
+from bagwise.embedding.running import SummedBags
 from bagwise.embedding.sums import summarise, summarise_each
 from bagwise.estimators.base import WITHOUT_COVARIANCE, BagEstimator, BagRegressor, Pooled
 from bagwise.estimators.classifiers import BagClassifier
@@ -109,6 +110,14 @@ def _simplest(losses: dict[Place, float], n_bags: int) -> Place:
     least = min(losses.values())
     good = [place for place in losses if n_bags * (losses[place] - least) <= NO_REASON]
     return max(good, key=lambda place: (not place[0], place[1]))
+
+
+def _with_share(head: Any, earlier: Any) -> Any:
+    """Return a head with the share of its bag part that is true, as an earlier one had it."""
+    share = getattr(earlier, "mode", earlier).bag_share
+    if isinstance(head, GPDraws):
+        return replace(head, mode=replace(head.mode, bag_share=share))
+    return replace(head, bag_share=share)
 
 
 def _seen(bags: Bags, centred: bool) -> Bags:
@@ -284,7 +293,8 @@ class DistributionGP(BagEstimator):
     def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
         self.__dict__.pop("_few", None)
         super()._keep(bags, task, pooled, head)
-        self.tried_ = {}
+        if not isinstance(bags, SummedBags):
+            self.tried_ = {}
         if self.diagnostics_ is not None:
             warn_if_bad(self.diagnostics_)
         return self
@@ -540,7 +550,9 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
 
     def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
         few = self.__dict__.pop("_few", None)
-        if task.likelihood is None:
+        if isinstance(bags, SummedBags):  # which cannot be cut in two: as it was with the points
+            head = _with_share(head, self.head_)
+        elif task.likelihood is None:
             head = self._checked_by_halves(bags, task, pooled.features, head, few)
         super()._keep(bags, task, pooled, head)
         (only,) = heads_of(head)

@@ -234,7 +234,7 @@ class MeanEmbeddingRidge(BagRegressor):
         self.effects_ = task.effects
         self.label_center_, self.label_scale_ = task.center, task.scale
         self._keep_columns(bags)
-        for name in ("landmarks_", "features_"):  # of an earlier fit
+        for name in ("landmarks_", "features_", "sums_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         self.bandwidth_ = self.kernel_.bandwidth
         return self

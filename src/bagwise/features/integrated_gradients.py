@@ -19,6 +19,7 @@ from scipy.spatial.distance import cdist
 
 from bagwise.features.kernels import RBF, Additive, Kernel, Linear, Matern
 from bagwise.features.maps import Features, FourierFeatures, LandmarkFeatures
+from bagwise.features.network import NetworkFeatures
 
 Matrix = Float64[np.ndarray, "n p"]
 Landmarks = Float64[np.ndarray, "d p"]
@@ -60,8 +61,10 @@ def split_by_column(
     >>> split_by_column(features, np.array([2.0]), np.array([[3.0, 5.0]]))
     array([[6., 0.]])
     """
-    assert isinstance(features, LandmarkFeatures | FourierFeatures)
+    assert isinstance(features, LandmarkFeatures | FourierFeatures | NetworkFeatures)
     x = features.scaling(points)
+    if isinstance(features, NetworkFeatures):
+        return _network(features, weights, x)
     if isinstance(features, FourierFeatures):
         return _fourier(features.frequencies, weights, x)
     step = max(1, BLOCK_ELEMENTS // len(features.landmarks))
@@ -112,6 +115,24 @@ def _slope(kernel: RBF | Matern, x: Matrix, u: Landmarks) -> Float64[np.ndarray,
     if nu == 0.5:
         return decay / np.maximum(t, TINY)
     return decay if nu == 1.5 else decay * (1.0 + t) / 3.0
+
+
+def _network(features: NetworkFeatures, v: Weights, x: Matrix) -> Matrix:
+    """Split f(x) − f(0) of a network by the slope of its layers along the way."""
+    nodes, shares = _nodes(x, 1.0)
+    raw = np.zeros_like(x)
+    for t, share in zip(nodes, shares, strict=True):
+        held, outputs = [], t * x
+        for weight, bias in zip(features.weights, features.biases, strict=True):
+            outputs = np.tanh(outputs @ weight + bias)
+            held.append(outputs)
+        back = np.broadcast_to(v, held[-1].shape)
+        for weight, outputs in zip(features.weights[::-1], held[::-1], strict=True):
+            back = (back * (1.0 - outputs**2)) @ weight.T
+        raw += share * x * back
+    ends = (features.forward(y, features.weights, features.biases, np) @ v for y in (x, 0.0 * x))
+    change = next(ends) - next(ends)
+    return raw + _share(x) * (change - raw.sum(axis=1))[:, None]
 
 
 def _differences(kernel: Kernel, u: Landmarks, v: Weights, x: Matrix) -> Matrix:

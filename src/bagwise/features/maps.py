@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -148,22 +149,36 @@ def _moments(bags: Bags, low: Columns, high: Columns) -> tuple[Columns, Columns]
         least, largest = bags.feature_range
         if (least >= low).all() and (largest <= high).all():
             return bags.feature_mean, bags.feature_std
-    total, counts = 0.0, 0
-    for block in _blocks(bags):
+    title, p = "measuring columns", bags.n_features
+    total, counts = np.zeros(p), np.zeros(p)
+    for (sums, inside), _ in bags.map_parts(partial(_sums, low=low, high=high), title):
+        total, counts = total + sums, counts + inside
+    center, squares = total / counts, np.zeros(p)
+    for sums, _ in bags.map_parts(partial(_squares, low=low, high=high, center=center), title):
+        squares = squares + sums
+    return center, np.sqrt(squares / counts)
+
+
+def _sums(part: Any, low: Columns, high: Columns) -> tuple[Columns, Columns]:
+    """Return the sum of the points of a part within limits, and their number, by column."""
+    total, counts = np.zeros(len(low)), np.zeros(len(low))
+    for block in _blocks(part):
         inside = (block >= low) & (block <= high)
-        total, counts = (
-            total + np.where(inside, block, 0.0).sum(axis=0),
-            counts + inside.sum(axis=0),
-        )
-    center = np.asarray(total / counts)
-    squares = 0.0
-    for block in _blocks(bags):
+        total = total + np.where(inside, block, 0.0).sum(axis=0)
+        counts = counts + inside.sum(axis=0)
+    return total, counts
+
+
+def _squares(part: Any, low: Columns, high: Columns, center: Columns) -> Columns:
+    """Return the sum of squares about a center."""
+    squares = np.zeros(len(low))
+    for block in _blocks(part):
         inside = (block >= low) & (block <= high)
         squares = squares + (np.where(inside, block - center, 0.0) ** 2).sum(axis=0)
-    return center, np.sqrt(np.asarray(squares) / counts)
+    return squares
 
 
-def _blocks(bags: Bags) -> Iterator[Float64[np.ndarray, "n p"]]:
+def _blocks(bags: Any) -> Iterator[Float64[np.ndarray, "n p"]]:
     rows = max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // bags.n_features))
     for batch in bags.batches("measuring columns"):
         for start in range(0, len(batch.points), rows):

@@ -205,6 +205,17 @@ class Tally:
                 self.code = cell
         self._n_rows += len(column)
 
+    def merge(self, other: Tally) -> None:
+        """Add the count of other rows, which come after these."""
+        self.n_cells += other.n_cells
+        self.n_numbers += other.n_numbers
+        if self.odd is None and other.odd is not None:
+            self.odd = self._n_rows + other.odd[0], other.odd[1]
+        self.code = self.code or other.code
+        self._tried += other._tried[: max(0, TRIED - len(self._tried))]
+        self._distinct |= other._distinct
+        self._n_rows += other._n_rows
+
     def _is_missing(self, cell: Any) -> bool:
         return isinstance(cell, str) and (cell.strip() in NO_NUMBER or cell in self._texts)
 

@@ -22,7 +22,7 @@ from bagwise.bags.grouping import (
     show,
 )
 from bagwise.bags.tables.frames import Table
-from bagwise.bags.tables.read_report import Constancy, Extremes, Sample, grown
+from bagwise.bags.tables.read_report import Constancy, Extremes, Sample, grown, numbers_after
 from bagwise.bags.validation import bad_weight, is_weight, no_weight
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
 
@@ -164,6 +164,18 @@ class BagCounts:
         self._sizes[codes] += pieces.sizes
         return pieces
 
+    def merge(self, other: BagCounts) -> Int64[np.ndarray, " k"]:
+        """Add the bags of other rows, which come after these; return their numbers here."""
+        n = len(self.codes)
+        codes = np.array(
+            [self.codes.setdefault(key, len(self.codes)) for key in other.codes], dtype=np.int64
+        )
+        if len(codes):
+            self._ids.append(other.ids[codes >= n])
+        self._sizes = grown(self._sizes, len(self.codes))
+        self._sizes[codes] += other.sizes
+        return codes
+
     @property
     def ids(self) -> Shaped[np.ndarray, " n"]:
         """Id of each bag."""
@@ -196,9 +208,10 @@ class Census:
         *,
         watch: bool = False,
         spread: bool = False,
+        skip: int = 0,
     ) -> None:
         self.bags = BagCounts()
-        self.extremes, self.constancy = Extremes(), Constancy() if watch else None
+        self.extremes, self.constancy = Extremes(skip), Constancy() if watch else None
         self.spread = Spread() if spread else None
         self.n_points, self.weighted = 0, False
         self.gaps = Counter[str]()
@@ -234,6 +247,48 @@ class Census:
         if rows.weights is not None:
             self._add_weights(rows.weights, pieces)
         return pieces
+
+    def merge(self, other: Census) -> Int64[np.ndarray, " k"]:
+        """Add what is known of other rows, which come after these; return their bags' numbers."""
+        self.gaps.update(other.gaps)
+        self._left_out |= other._left_out
+        if not other.n_points:
+            return np.zeros(0, dtype=np.int64)
+        before = len(self.bags.codes)
+        codes = self.bags.merge(other.bags)
+        new, n = codes >= before, len(self.bags.codes)
+        self.n_points += other.n_points
+        self.weighted |= other.weighted
+        self.extremes.merge(other.extremes)
+        if self.spread is not None and other.spread is not None:
+            self.spread.merge(other.spread)
+        if self.constancy is not None and other.constancy is not None:
+            self.constancy.merge(other.constancy, codes)
+        self._covariates = grown(self._covariates, n)
+        for j, name in enumerate(self._covariate_names):
+            known, given = self._covariates[:, j], other._covariates[: len(codes), j]
+            _same_in_both(known, given, codes, new, (f"covariate column {name!r}", other.bags.ids))
+        if other._labels is not None:
+            given = other._labels[: len(codes)]
+            known = given[:0] if self._labels is None else self._labels
+            self._labels = grown(known, n, given.dtype)
+            what = f"label column {self._label!r}", other.bags.ids
+            _same_in_both(self._labels, given, codes, new, what, InvalidLabelsError)
+        if other.weighted:
+            self._merge_weights(other._weights[: len(codes)], codes)
+        return codes
+
+    def _merge_weights(
+        self, other: Float64[np.ndarray, "k 3"], codes: Int64[np.ndarray, " k"]
+    ) -> None:
+        self._weights = grown(self._weights, len(self.bags.codes))
+        before, total, squares = self._weights[codes].T
+        there, more, more_squares = other.T
+        largest = np.maximum(before, there)
+        unit = np.where(largest > 0, largest, 1.0)
+        total = total * (before / unit) + more * (there / unit)
+        squares = squares * (before / unit) ** 2 + more_squares * (there / unit) ** 2
+        self._weights[codes] = np.column_stack([largest, total, squares])
 
     @property
     def lost_bags(self) -> tuple[Any, ...]:
@@ -297,11 +352,19 @@ class Spread:
 
     def add(self, points: Float64[np.ndarray, "m p"]) -> None:
         """Merge mean and squares of these points with those before (Chan, Golub, LeVeque 1983)."""
-        n, m = self.n, len(points)
-        if not m:
-            return
-        center = points.mean(axis=0)
-        squares = ((points - center) ** 2).sum(axis=0)
+        if len(points):
+            center = points.mean(axis=0)
+            self._merge(len(points), center, ((points - center) ** 2).sum(axis=0))
+
+    def merge(self, other: Spread) -> None:
+        """Add mean and squares of other points."""
+        if other.n:
+            self._merge(other.n, other.center, other.squares)
+
+    def _merge(
+        self, m: int, center: Float64[np.ndarray, " p"], squares: Float64[np.ndarray, " p"]
+    ) -> None:
+        n = self.n
         if n:
             gap = center - self.center
             center = self.center + gap * (m / (n + m))
@@ -309,24 +372,72 @@ class Spread:
         self.center, self.squares, self.n = center, squares, n + m
 
 
-class Lessons:
-    """What rows teach a schema, as batches come: categories and medians."""
+def _same_in_both(
+    known: Shaped[np.ndarray, " n"],
+    given: Shaped[np.ndarray, " k"],
+    codes: Int64[np.ndarray, " k"],
+    new: Bool[np.ndarray, " k"],
+    what: tuple[str, Shaped[np.ndarray, " k"]],
+    error: type[BagwiseError] = InvalidBagsError,
+) -> None:
+    """Write the values of new bags to ``known``; raise if a known bag has another elsewhere."""
+    known[codes[new]] = given[new]
+    differs = np.flatnonzero(known[codes] != given)
+    if len(differs):
+        (name, ids), first = what, differs[0]
+        raise error.because(
+            f"{name} changes within bag {show(ids[first])}: {show(known[codes[first]])} and then "
+            f"{show(given[first])}",
+            "one value for the whole bag",
+            "Aggregate it to one value per bag first.",
+        )
 
-    def __init__(self, schema: Schema, sample_rows: float) -> None:
+
+class Lessons:
+    """What rows teach a schema, as batches come: categories and medians.
+
+    Attributes
+    ----------
+    n_rows, n_kept : rows that came, and those of them that are not dropped
+    gaps : missing values by column
+    """
+
+    def __init__(self, schema: Schema, sample_rows: float, skip: int = 0) -> None:
         self._schema, self._bags = schema, BagCounts()
+        self.n_rows, self.n_kept, self.gaps = 0, 0, Counter[str]()
         impute = schema.numeric if schema.missing == "impute" else []
         self._per_bag = [name for name in impute if name in schema.covariates]
         self._per_row = [name for name in impute if name not in schema.covariates]
         if sample_rows < math.inf:
             sample_rows = min(sample_rows, SAMPLE_NUMBERS // max(1, len(self._per_row)))
-        self._sample = Sample(sample_rows, np.random.default_rng(0))
-        self._of_bags = Sample(math.inf, np.random.default_rng(0))
+        self._sample = Sample(sample_rows, numbers_after(skip))
+        self._of_bags = Sample(math.inf, numbers_after(0))
         self._categories: dict[str, dict[Any, None]] = {
             name: {} for name, categories in schema.one_hot.items() if not categories
         }
 
-    def add(self, table: Table, rows: Int64[np.ndarray, " k"]) -> None:
-        """Learn from some rows of a table."""
+    def add(self, table: Table) -> None:
+        """Learn from the rows of a table that are not dropped."""
+        gaps = self._schema.gaps(table)
+        rows = np.flatnonzero(~self._schema.dropped(gaps, len(table)))
+        self.gaps.update({name: int(mask.sum()) for name, mask in gaps.items()})
+        self.n_rows, self.n_kept = self.n_rows + len(table), self.n_kept + len(rows)
+        if len(rows):
+            self._add(table, rows)
+
+    def merge(self, other: Lessons) -> None:
+        """Add what other rows teach, which come after these."""
+        self.gaps.update(other.gaps)
+        self.n_rows, self.n_kept = self.n_rows + other.n_rows, self.n_kept + other.n_kept
+        self._sample.merge(other._sample)
+        if self._per_bag and other._bags.codes:
+            before = len(self._bags.codes)
+            new = self._bags.merge(other._bags) >= before
+            self._of_bags.add(other._of_bags.rows()[new])
+        for name, found in self._categories.items():
+            found |= other._categories[name]
+
+    def _add(self, table: Table, rows: Int64[np.ndarray, " k"]) -> None:
         if self._per_row:
             self._sample.add(self._numbers(table, self._per_row, rows))
         if self._per_bag:

@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,11 @@ TABLES = (*PARQUET, *CSV)
 BATCH_ROWS = 1 << 17
 BATCH_NUMBERS = 1 << 22
 
+# Rows of a piece that a worker of a cluster works on, at most: some seconds, so that what travels
+# back, a row of sums for each of its bags, is little beside the rows. Of fewer rows there are so
+# many pieces, whatever the cluster, so that sums do not depend on it.
+PIECE_ROWS, PIECES = 1 << 20, 16
+
 # Bytes of a column that are read at once; without this, whole row groups are.
 BUFFER_BYTES = 1 << 20
 
@@ -48,6 +53,9 @@ class Source:
     header : all columns, with their types; of a file perhaps without rows
     whole : what is needed of the table, if it is in memory
     dataset : of pyarrow, of Parquet on disk, see :func:`parquet_dataset`
+    fragments, columns : of a piece of it, files and the row groups of each, and the types
+    partition, pieces : of a data frame that lies with the workers of a cluster
+    first_row : of a piece, its number in the whole table
 
     Examples
     --------
@@ -63,11 +71,56 @@ class Source:
     whole: Table | None = None
     dataset: Any = None
     batch_rows: int = BATCH_ROWS
+    fragments: tuple[tuple[Any, tuple[int, ...] | None], ...] = ()
+    columns: Any = None
+    partition: Any = None
+    pieces: tuple[Any, ...] = ()  # Sources too
+    first_row: int = 0
 
     @property
     def in_memory(self) -> bool:
         """Whether there is one batch, of all rows."""
         return self.whole is not None
+
+    def with_partition(self, partition: Any) -> Source:
+        """Return the same piece with the rows of its partition, or without."""
+        return replace(self, partition=partition)
+
+    def split(self, piece_rows: int | None = None) -> tuple[Source, ...]:
+        """Cut Parquet on disk into pieces of whole row groups, of about so many rows at most."""
+        if self.pieces:
+            return self.pieces
+        if piece_rows is None:
+            piece_rows = max(1, min(PIECE_ROWS, -(-self.n_rows // PIECES)))
+        pieces, groups, first, n = list[Source](), dict[int, list[int]](), 0, 0
+        fragments = [fragment for fragment, _ in self._fragments()]
+
+        def close() -> None:
+            chosen = tuple((fragments[k], tuple(found)) for k, found in groups.items())
+            part = replace(self, n_rows=n, fragments=chosen, first_row=first, dataset=None)
+            pieces.append(replace(part, columns=self._columns))
+
+        for k, fragment in enumerate(fragments):
+            with _readable(Path(fragment.path)):
+                row_groups = fragment.row_groups
+            for group in row_groups:
+                if n and n + group.num_rows > piece_rows:
+                    close()
+                    groups, first, n = {}, first + n, 0
+                groups.setdefault(k, []).append(group.id)
+                n += group.num_rows
+        if groups:
+            close()
+        return tuple(pieces)
+
+    @property
+    def _columns(self) -> Any:
+        return self.columns if self.dataset is None else self.dataset.schema
+
+    def _fragments(self) -> tuple[tuple[Any, tuple[int, ...] | None], ...]:
+        if self.dataset is None:
+            return self.fragments
+        return tuple((fragment, None) for fragment in self.dataset.get_fragments())
 
     @classmethod
     def of_file(
@@ -113,6 +166,16 @@ class Source:
         n_rows = int(file.dataset.count_rows())
         return cls(file.header, n_rows, dataset=file.dataset, batch_rows=batch_rows)
 
+    @classmethod
+    def of_partitions(cls, header: Any, n_rows: Sequence[int], partitions: Sequence[Any]) -> Source:
+        """Leave the partitions of a data frame where they are, with the workers of a cluster."""
+        table = open_frame(header)
+        pieces = list[Source]()
+        for n, partition in zip(n_rows, partitions, strict=True):
+            first = sum(int(piece.n_rows) for piece in pieces)
+            pieces.append(cls(table, int(n), partition=partition, first_row=first))
+        return cls(table, sum(map(int, n_rows)), pieces=tuple(p for p in pieces if p.n_rows))
+
     def batches(self, columns: Sequence[str], width: int = 1) -> Iterator[Table]:
         """Read columns, in the order of the rows and in bounded memory; in memory, take all.
 
@@ -120,11 +183,19 @@ class Source:
         """
         if self.whole is not None:
             return iter((self.whole,))
+        if self.partition is not None:
+            return iter((open_frame(self.partition),))
         n_rows = max(1, min(self.batch_rows, BATCH_NUMBERS // max(len(columns), width, 1)))
-        return map(open_frame, filled(_pieces(self.dataset, columns, n_rows), n_rows))
+        found = _pieces(self._fragments(), self._columns, columns, n_rows)
+        return map(open_frame, filled(found, n_rows))
 
 
-def _pieces(dataset: Any, columns: Sequence[str], n_rows: int) -> Iterator[Any]:
+def _pieces(
+    fragments: Sequence[tuple[Any, tuple[int, ...] | None]],
+    schema: Any,
+    columns: Sequence[str],
+    n_rows: int,
+) -> Iterator[Any]:
     """Read columns as pyarrow tables, that end where files do and perhaps elsewhere.
 
     pyarrow's own scanner keeps whole row groups in memory, which may be the whole file.
@@ -133,14 +204,14 @@ def _pieces(dataset: Any, columns: Sequence[str], n_rows: int) -> Iterator[Any]:
     import pyarrow.dataset as ds
     import pyarrow.parquet as pq
 
-    wanted = pa.schema([dataset.schema.field(name) for name in columns])
+    wanted = pa.schema([schema.field(name) for name in columns])
     options = {"pre_buffer": False, "buffer_size": BUFFER_BYTES}
-    for fragment in dataset.get_fragments():
+    for fragment, groups in fragments:
         folders = ds.get_partition_keys(fragment.partition_expression)
         own = [name for name in columns if name not in folders]
         own = own or fragment.physical_schema.names[:1]  # to count rows, if all is in folders
         with _readable(Path(fragment.path)), pq.ParquetFile(fragment.open(), **options) as file:
-            for batch in file.iter_batches(n_rows, columns=own):
+            for batch in file.iter_batches(n_rows, row_groups=groups, columns=own):
                 yield _completed(batch, wanted, folders)
 
 

@@ -153,6 +153,11 @@ def tell(found: Sequence[Outlier], names: Sequence[str], what: str = "Column") -
     )
 
 
+def numbers_after(skip: int) -> np.random.Generator:
+    """Return the generator of rows that come after so many others: of all rows the same numbers."""
+    return np.random.Generator(np.random.PCG64(0).advance(skip))
+
+
 class Sample:
     """A random sample of rows of numbers of which nobody knows how many will come.
 
@@ -163,6 +168,15 @@ class Sample:
         self._k, self._rng, self._below = k, rng, 1.0
         self._drawn = np.zeros(0)
         self._rows: Any = None
+
+    def merge(self, other: Sample) -> None:
+        """Add the sample of other rows."""
+        if other._rows is None:
+            return
+        self._drawn = np.concatenate([self._drawn, other._drawn])
+        self._rows = other._rows if self._rows is None else np.vstack([self._rows, other._rows])
+        if len(self._drawn) > 2 * self._k:
+            self._cut()
 
     def add(self, rows: Float[np.ndarray, "m q"]) -> None:
         """Add rows, of which some may be kept."""
@@ -201,8 +215,8 @@ class Outlier:
 class Extremes:
     """Least and largest values of columns, and a sample of their rows, as batches come."""
 
-    def __init__(self) -> None:
-        self._n = 0
+    def __init__(self, skip: int = 0) -> None:
+        self._n, self._skip = 0, skip
         self._sample: Sample | None = None
         self.ends = np.zeros((2, 0))  # least and largest value of each column
         self._counts = np.zeros((2, 0), dtype=np.int64)
@@ -217,7 +231,7 @@ class Extremes:
         if self._sample is None:
             p = rows.shape[1]
             size = min(SAMPLE_ROWS, max(2 * FEWEST, SAMPLE_NUMBERS // p))
-            self._sample = Sample(size, np.random.default_rng(0))
+            self._sample = Sample(size, numbers_after(self._skip))
             self.ends = np.array([[np.inf], [-np.inf]]).repeat(p, axis=1)
             self._counts = np.zeros((2, p), dtype=np.int64)
         self._n += len(rows)
@@ -229,6 +243,21 @@ class Extremes:
             met = np.flatnonzero(ends[side] == self.ends[side])  # soon no column, or few
             here = rows[:, met] == ends[side, met].astype(rows.dtype)
             self._counts[side, met] += here.sum(axis=0)
+
+    def merge(self, other: Extremes) -> None:
+        """Add what other rows look like."""
+        if self._sample is None or other._sample is None:
+            if other._sample is not None:
+                self.__dict__.update(vars(other))
+            return
+        self._n += other._n
+        self._sample.merge(other._sample)
+        for side, beyond in enumerate((np.less, np.greater)):
+            equal = other.ends[side] == self.ends[side]
+            further = beyond(other.ends[side], self.ends[side])
+            self._counts[side] += np.where(equal, other._counts[side], 0)
+            self._counts[side, further] = other._counts[side, further]
+            self.ends[side, further] = other.ends[side, further]
 
     def outliers(self) -> list[Outlier]:
         """Return the outliers of all columns, at most one on each side of a column."""
@@ -381,6 +410,29 @@ class Constancy:
         same = (points == self._first[bags]).all(axis=0)
         if not same.all():
             self._left, self._first = self._left[same], self._first[:, same]
+
+    def merge(self, other: Constancy, bags: Int64[np.ndarray, " k"]) -> None:
+        """Add what is known of other rows; ``bags`` are the numbers here of the bags there."""
+        if other._left is None:
+            return
+        if self._left is None:
+            self._left, self._first = other._left, np.zeros((0, len(other._left)))
+        both = np.intersect1d(self._left, other._left)
+        if not len(both):
+            self._left = both
+            return
+        mine, theirs = np.isin(self._left, both), np.isin(other._left, both)
+        n = int(bags.max()) + 1
+        if n * len(both) > TOO_MANY:
+            both, mine[:], theirs[:] = both[:0], False, False
+        first = other._first[: len(bags), theirs]
+        self._left, self._first = both, grown(self._first[:, mine], n, first.dtype)
+        self._seen = grown(self._seen, n)
+        new = ~self._seen[bags]
+        self._first[bags[new]] = first[new]
+        self._seen[bags[new]] = True
+        same = (first == self._first[bags]).all(axis=0)
+        self._left, self._first = self._left[same], self._first[:, same]
 
     def columns(self, sizes: Int64[np.ndarray, " n_bags"]) -> list[int]:
         """Return the columns that bags of these sizes, in the order of their numbers, agree on."""

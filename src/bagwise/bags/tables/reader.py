@@ -13,12 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Int64, Shaped
 
+from bagwise._utils.engines import Engine, as_engine
 from bagwise._utils.work import Progress
 from bagwise.bags.grouping import (
     composite_ids,
@@ -30,8 +31,8 @@ from bagwise.bags.grouping import (
     show,
     sizes_to_offsets,
 )
-from bagwise.bags.tables.cells import Tally
-from bagwise.bags.tables.census import BagCounts, Census, Rows
+from bagwise.bags.tables.cells import Cells, Tally
+from bagwise.bags.tables.census import BagCounts, Census, Lessons, Rows
 from bagwise.bags.tables.files import BATCH_ROWS, Source, is_path, labels_table
 from bagwise.bags.tables.frames import (
     Table,
@@ -40,6 +41,7 @@ from bagwise.bags.tables.frames import (
     is_number,
     may_hold_numbers,
     name_list,
+    open_frame,
     values,
 )
 from bagwise.bags.tables.read_report import ReadReport, by_column, count, find_outliers, tell
@@ -66,6 +68,7 @@ class Reading:
     labels : (n_bags,) or None
     schema : Schema, to read later tables in the same way
     report : ReadReport, of which nobody was told yet
+    pieces : PieceBags of each piece, if workers of a cluster have read them
     """
 
     passes: Passes
@@ -74,6 +77,7 @@ class Reading:
     labels: Shaped[np.ndarray, " n_bags"] | None
     schema: Schema
     report: ReadReport
+    pieces: tuple[PieceBags, ...] = ()
 
     @cached_property
     def bags(self) -> Any:
@@ -123,17 +127,47 @@ def scan_bags(
     progress: bool = True,
     batch_rows: int = BATCH_ROWS,
     sample_rows: int = SAMPLE_ROWS,
+    engine: Any = None,
+    piece_rows: int | None = None,
     **roles: Any,
 ) -> Reading:
     """Read bags as :func:`read_bags` does, from Parquet files whose points stay on disk.
 
     So many rows are read at once (``batch_rows``), and medians are those of a sample of
-    ``sample_rows``.
+    ``sample_rows``. With an ``engine``, see :func:`bagwise._utils.engines.as_engine`, its workers
+    read and sum pieces of ``piece_rows``.
     """
-    plan = _plan(schema, roles)
+    plan, chosen = _plan(schema, roles), as_engine(engine)
     bag_table = labels_table(labels, plan)
     source = Source.on_disk(path, plan, bag_table, batch_rows)
-    return read(source, plan, bag_table, progress=progress, sample_rows=sample_rows)
+    if chosen is not None:
+        source = replace(source, pieces=source.split(piece_rows))
+    return read(source, plan, bag_table, progress=progress, sample_rows=sample_rows, engine=chosen)
+
+
+def scan_partitions(
+    frame: Any,
+    engine: Any = "dask",
+    schema: Schema | Roles | None = None,
+    *,
+    labels: Any = None,
+    progress: bool = True,
+    **roles: Any,
+) -> Reading:
+    """Read bags from a Dask data frame, whose partitions stay with the workers."""
+    plan, chosen = _plan(schema, roles), as_engine(engine)
+    assert chosen is not None
+    bag_table = labels_table(labels, plan)
+    partitions = chosen.rows_of(frame)
+    header = open_frame(frame._meta)
+    counted = [Source(header, 0, partition=partition) for partition in partitions]
+    n_rows = list(chosen.map(_count_rows, counted, "counting rows"))
+    source = Source.of_partitions(header, n_rows, partitions)
+    return read(source, plan, bag_table, progress=progress, engine=chosen)
+
+
+def _count_rows(piece: Source) -> int:
+    return len(piece.partition)
 
 
 def _plan(schema: Schema | Roles | None, roles: dict[str, Any]) -> Roles | Schema:
@@ -149,13 +183,14 @@ def read(
     *,
     progress: bool = False,
     sample_rows: int = SAMPLE_ROWS,
+    engine: Engine | None = None,
 ) -> Reading:
     """Read a source with a row per point and, if given, a table with a row per bag.
 
     With roles as a plan, categories and medians are learnt here; with a schema, they are those of
     training.
     """
-    reader = Reader(source, plan, labels, progress)
+    reader = Reader(source, plan, labels, progress, engine)
     reader.match()
     if isinstance(plan, Roles):
         reader.learn(sample_rows)
@@ -173,6 +208,48 @@ class Passes:
     schema: Schema
     bags: Collection[Hashable] | None = None
     progress: bool = False
+    engine: Engine | None = None
+
+    def fold(self, make: Callable[..., Any], columns: tuple[str, ...], title: str) -> Any:
+        """Make something that all rows are added to; of pieces elsewhere, what is merged of them.
+
+        ``make(n)`` makes it for rows that come after n others. It has ``prepare(used)``, which a
+        second thread does one batch ahead, ``add(prepared)`` and ``merge(other)``.
+        """
+        if self.engine is None:
+            return self._fold(make, columns, title)
+
+        work = partial(_fold_piece, make=make, columns=columns)
+        return self.engine.merge(self.map(work, title), _merged)
+
+    def _fold(self, make: Callable[..., Any], columns: tuple[str, ...], title: str) -> Any:
+        state = make(self.source.first_row)
+        for prepared in self.each(columns, title, state.prepare):
+            state.add(prepared)
+        return state
+
+    def map(self, work: Callable[..., T], title: str) -> Iterator[T]:
+        """Do work on the pieces of the source, wherever they are, in their order."""
+        assert self.engine is not None
+        pieces = [self.of_piece(k) for k in range(len(self.source.pieces))]
+        with Progress(title, len(pieces), self.progress) as bar:
+            for made in self.engine.map(work, pieces, title):
+                yield made
+                bar.advance()
+
+    def of_piece(self, number: int) -> Passes:
+        """Return the same for one piece of the source, to be sent to a worker."""
+        piece = self.source.pieces[number]
+        return replace(self, source=piece, progress=False, engine=None)
+
+    @property
+    def partition(self) -> Any:
+        """What lies with a worker already, of a piece of a data frame; see ``DaskEngine``."""
+        return self.source.partition
+
+    def with_partition(self, partition: Any) -> Passes:
+        """Return the same with that."""
+        return replace(self, source=self.source.with_partition(partition))
 
     def rows(
         self, make: Callable[[Rows], T], title: str = "reading rows", *, points_only: bool = False
@@ -183,7 +260,7 @@ class Passes:
             schema = schema.part(covariates=(), label=None)
         return self.each(schema.columns, title, lambda used: make(used.arrays(schema)))
 
-    def each(self, columns: tuple[str, ...], title: str, make: Callable[[Used], T]) -> Iterator[T]:
+    def each(self, columns: tuple[str, ...], title: str, make: Callable[..., T]) -> Iterator[T]:
         """Make something of the rows that are used, batch by batch.
 
         From a disk, that is done in a second thread, one batch ahead of whoever takes it.
@@ -198,7 +275,7 @@ class Passes:
         if self.source.in_memory:
             yield self._used_of_one
             return
-        start = 0
+        start = self.source.first_row
         for table in self.source.batches(columns, len(self.schema.feature_names)):
             yield self._chosen(table, start)
             start += len(table)
@@ -238,7 +315,13 @@ class Passes:
         return Used(table.take(rows), first_row, gaps, len(table))
 
 
-class Used(NamedTuple):
+def _fold_piece(passes: Passes, make: Callable[..., Any], columns: tuple[str, ...]) -> Any:
+    """Fold one piece, on a worker."""
+    return passes._fold(make, columns, "reading rows")
+
+
+@dataclass(frozen=True, eq=False)
+class Used:
     """The rows of a batch that are used, and missing bag ids by column of those left out.
 
     Of the rows, the number of the first, or of each, in the whole table; None in memory.
@@ -265,15 +348,127 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
             yield item
 
 
+class TextCount:
+    """Which columns of text are numbers, as batches come."""
+
+    def __init__(self, names: tuple[str, ...], cells: Cells, skip: int = 0) -> None:
+        self.tallies = {name: Tally(name, cells) for name in names}
+
+    def add(self, table: Table) -> None:
+        """Look at some rows."""
+        for name, tally in self.tallies.items():
+            tally.add(values(table.get_column(name)))
+
+    def merge(self, other: TextCount) -> None:
+        """Add what other rows are, which come after these."""
+        for name, tally in self.tallies.items():
+            tally.merge(other.tallies[name])
+
+
+class IdCount:
+    """Which bags there are, as batches come."""
+
+    def __init__(self, bag: tuple[str, ...], skip: int = 0) -> None:
+        self._bag, self.counts, self.gaps = bag, BagCounts(), Counter[str]()
+
+    def prepare(self, used: Used) -> Used:
+        """Take rows as they are."""
+        return used
+
+    def add(self, used: Used) -> None:
+        """Count some rows."""
+        self.gaps.update(used.gaps)
+        if len(used.table):
+            self.counts.add(used.table.ids(self._bag))
+
+    def merge(self, other: IdCount) -> None:
+        """Add other rows, which come after these."""
+        self.gaps.update(other.gaps)
+        self.counts.merge(other.counts)
+
+
+class Learning:
+    """What rows teach a schema, as batches come."""
+
+    def __init__(self, schema: Schema, sample_rows: float, skip: int = 0) -> None:
+        self.lessons = Lessons(schema, sample_rows, skip)
+
+    def prepare(self, used: Used) -> Table:
+        """Take the rows alone."""
+        return used.table
+
+    def add(self, table: Table) -> None:
+        """Learn from some rows."""
+        self.lessons.add(table)
+
+    def merge(self, other: Learning) -> None:
+        """Add what other rows teach, which come after these."""
+        self.lessons.merge(other.lessons)
+
+
+class Counting:
+    """A census of rows, as batches come, and the points themselves if they are to be kept.
+
+    Attributes
+    ----------
+    pieces : of pieces that were merged, numbers of their bags and how many rows each has of them
+    """
+
+    def __init__(self, schema: Schema, watch: bool, keep: bool, skip: int = 0) -> None:
+        names = schema.covariate_names
+        self.census = Census(names, schema.label, watch=watch, spread=not keep, skip=skip)
+        self.stacked: dict[str, Any] = {}
+        self._schema, self._keep = schema, keep
+        self._pieces: list[PieceBags] | None = None
+
+    def prepare(self, used: Used) -> Rows:
+        """Make arrays of some rows."""
+        return used.arrays(self._schema)
+
+    def add(self, rows: Rows) -> None:
+        """Count some rows."""
+        pieces = self.census.add(rows)
+        if self._keep and pieces is not None:
+            sort = pieces.grouping.sort
+            weights = None if rows.weights is None else sort(rows.weights)
+            self.stacked = {"points": sort(rows.points), "weights": weights}
+
+    @property
+    def pieces(self) -> list[PieceBags]:
+        """What each piece has, itself if there is one."""
+        if self._pieces is None:
+            sizes = self.census.bags.sizes.copy()
+            self._pieces = [PieceBags(np.arange(len(sizes)), sizes)]
+        return self._pieces
+
+    def merge(self, other: Counting) -> None:
+        """Add other rows, which come after these."""
+        pieces, sizes = self.pieces, other.census.bags.sizes
+        pieces.append(PieceBags(self.census.merge(other.census), sizes))
+
+
+@dataclass(frozen=True, eq=False)
+class PieceBags:
+    """Bags of a piece of a table: their numbers in all, and how many rows the piece has of each."""
+
+    bags: Int64[np.ndarray, " k"]
+    sizes: Int64[np.ndarray, " k"]
+
+
 class Reader:
     """The steps of reading, and what they have found so far."""
 
     def __init__(
-        self, source: Source, plan: Roles | Schema, labels: Table | None, progress: bool
+        self,
+        source: Source,
+        plan: Roles | Schema,
+        labels: Table | None,
+        progress: bool,
+        engine: Engine | None = None,
     ) -> None:
         self.bag_table = labels
         self.by_default = isinstance(plan, Roles) and plan.features is None
-        header, tallies = source.header, self._tallies(source, plan, progress)
+        header, tallies = source.header, self._tallies(source, plan, progress, engine)
         self.schema = plan if isinstance(plan, Schema) else plan.schema(header, labels, tallies)
         own, self.theirs = split_schema(self.schema, labels)
         check_present(header, own.columns)
@@ -284,42 +479,38 @@ class Reader:
             check_present(labels, self.theirs.columns, "labels table")
             for name in self.theirs.numeric:  # raises with the row of this table
                 self.theirs.numbers(labels, name)
-        self.passes = Passes(source, own, progress=progress)
+        self.passes = Passes(source, own, progress=progress, engine=engine)
         self.report = ReadReport(n_rows=source.n_rows)
         self.n_unmatched, self.gaps = 0, dict[str, int]()
 
-    def _tallies(self, source: Source, plan: Roles | Schema, progress: bool) -> dict[str, Tally]:
+    def _tallies(
+        self, source: Source, plan: Roles | Schema, progress: bool, engine: Engine | None
+    ) -> dict[str, Tally]:
         """Find out which columns of text are numbers, in a pass over those that matter."""
         wanted = set(plan.numeric)
         if isinstance(plan, Roles):
             wanted |= set() if plan.label is None else {plan.label}
             if self.by_default:
                 wanted |= source.header.columns - {*name_list(plan.bag), *name_list(plan.one_hot)}
-        tallies = {
-            name: Tally(name, plan.cells)
-            for name in source.header.columns
-            if name in wanted and may_hold_numbers(source.header.dtype(name))
-        }
-        if tallies:
-            with Progress("reading text", source.n_rows, progress) as bar:
-                for table in source.batches(tuple(tallies)):
-                    for name, tally in tallies.items():
-                        tally.add(values(table.get_column(name)))
-                    bar.advance(len(table))
-        return tallies
+        header = source.header
+        text = [n for n in header.columns if n in wanted and may_hold_numbers(header.dtype(n))]
+        if not text:
+            return {}
+        count = partial(_count_text, names=tuple(text), cells=plan.cells)
+        if engine is None:
+            return count(source, progress).tallies
+        parts = engine.map(count, source.pieces, "reading text")
+        return engine.merge(parts, _merged).tallies
 
     def match(self) -> None:
         """Find the bags that are in both tables, in a pass over the ids, if there are two."""
         if self.bag_table is None or self.theirs is None:
             return
-        bag, counts, gaps = self.schema.bag, BagCounts(), Counter[str]()
-        for used in self.passes.each(bag, "reading bag ids", lambda used: used):
-            gaps.update(used.gaps)
-            if len(used.table):
-                counts.add(used.table.ids(bag))
-        if not counts.codes:
-            raise nothing_left(gaps, self.report.n_rows)
-        self._join(counts, self.bag_table, self.theirs)
+        bag = self.schema.bag
+        found = self.passes.fold(partial(IdCount, bag), bag, "reading bag ids")
+        if not found.counts.codes:
+            raise nothing_left(found.gaps, self.report.n_rows)
+        self._join(found.counts, self.bag_table, self.theirs)
 
     def _join(self, points: BagCounts, labels: Table, schema: Schema) -> None:
         """Match the bags of points with the rows of the labels table; note what is left out."""
@@ -358,8 +549,10 @@ class Reader:
         """Learn categories and medians: from the rows, in a pass, if they are to be had there."""
         own, passes = self.passes.schema, self.passes
         if own.lacks:
-            tables = passes.each(own.columns, "learning from rows", lambda used: used.table)
-            own = own.learnt(tables, math.inf if passes.source.in_memory else sample_rows)
+            most = math.inf if passes.source.in_memory else sample_rows
+            make = partial(Learning, own, most)
+            found = passes.fold(make, own.columns, "learning from rows")
+            own = own.taught(found.lessons)
             self.passes = replace(passes, schema=own)
         if self.theirs is not None and self.theirs.lacks and self.bag_table is not None:
             self.theirs = self.theirs.learnt([self.bag_table])
@@ -377,14 +570,9 @@ class Reader:
     def count(self) -> Reading:
         """Read all rows, and put together what is known of each bag."""
         own, in_memory = self.passes.schema, self.passes.source.in_memory
-        census = Census(own.covariate_names, own.label, watch=self.by_default, spread=not in_memory)
-        stacked: dict[str, Any] = {}
-        for rows in self.passes.rows(lambda rows: rows):
-            pieces = census.add(rows)
-            if in_memory and pieces is not None:
-                sort = pieces.grouping.sort
-                weights = None if rows.weights is None else sort(rows.weights)
-                stacked = {"points": sort(rows.points), "weights": weights}
+        make = partial(Counting, own, self.by_default, in_memory)
+        counted = self.passes.fold(make, own.columns, "reading rows")
+        census = counted.census
         if not census.n_points:
             raise nothing_left(self.gaps | dict(census.gaps), self.report.n_rows)
         covariates, labels, met = self._per_bag(census)
@@ -396,7 +584,10 @@ class Reader:
             "covariate_names": self.schema.covariate_names or None,
         }
         report = self._report(census, met, covariates, labels)
-        return Reading(self.passes, census, parts | stacked, labels, self.schema, report)
+        parts |= counted.stacked
+        return Reading(
+            self.passes, census, parts, labels, self.schema, report, tuple(counted.pieces)
+        )
 
     def _per_bag(self, census: Census) -> tuple[Any, Any, dict[str, int]]:
         """Return covariates and labels of the bags, and the missing values that were met."""
@@ -440,6 +631,23 @@ class Reader:
             constant=schema.sources(constant),
             outliers=outliers,
         )
+
+
+def _count_text(
+    source: Source, progress: bool = False, *, names: tuple[str, ...], cells: Cells
+) -> TextCount:
+    """Look at all cells of columns of text."""
+    found = TextCount(names, cells)
+    with Progress("reading text", source.n_rows, progress) as bar:
+        for table in source.batches(names):
+            found.add(table)
+            bar.advance(len(table))
+    return found
+
+
+def _merged(total: Any, part: Any) -> Any:
+    total.merge(part)
+    return total
 
 
 def split_schema(schema: Schema, bag_table: Table | None) -> tuple[Schema, Schema | None]:

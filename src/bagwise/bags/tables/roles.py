@@ -53,6 +53,8 @@ class ScanOptions(FileRoles, total=False):
 
     progress: bool
     batch_rows: int
+    engine: Any
+    piece_rows: int | None
 
 
 @dataclass(frozen=True)

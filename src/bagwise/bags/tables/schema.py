@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
@@ -202,16 +201,15 @@ class Schema:
         stay. Rows that are dropped teach nothing; medians of covariates are of bags, each of which
         counts once.
         """
-        lessons, gaps_met, n_rows, n_kept = Lessons(self, sample_rows), Counter[str](), 0, 0
+        lessons = Lessons(self, sample_rows)
         for table in tables:
-            gaps = self.gaps(table)
-            rows = np.flatnonzero(~self.dropped(gaps, len(table)))
-            gaps_met.update({name: int(mask.sum()) for name, mask in gaps.items()})
-            n_rows, n_kept = n_rows + len(table), n_kept + len(rows)
-            if len(rows):
-                lessons.add(table, rows)
-        if not n_kept:
-            raise nothing_left(gaps_met, n_rows)
+            lessons.add(table)
+        return self.taught(lessons)
+
+    def taught(self, lessons: Lessons) -> Self:
+        """Return the schema with the categories and medians of rows that are known."""
+        if not lessons.n_kept:
+            raise nothing_left(lessons.gaps, lessons.n_rows)
         one_hot, fill = self.one_hot | lessons.one_hot(), self.fill | lessons.fill()
         return replace(self, one_hot=one_hot, fill=fill)
 

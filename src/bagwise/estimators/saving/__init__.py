@@ -1,4 +1,4 @@
-"""Persistence: fitted models in one file, which can be loaded without trusting it.
+"""Persistence: fitted models and running sums, in files that can be loaded without trust.
 
     save(model, "age.bagwise")          a safetensors file with a JSON header; replaced whole or not
     load("age.bagwise")                 the model, with the same predictions bit by bit
@@ -8,7 +8,16 @@ No pickle: a file holds numbers and names, and a closed list says which classes 
 format is described in docs/format.md.
 """
 
-from bagwise.estimators.saving.container import is_model
-from bagwise.estimators.saving.saving import Header, load, open_saved, read_header, save, to_bytes
+from bagwise.estimators.saving.container import is_model, is_sums
+from bagwise.estimators.saving.saving import (
+    Header,
+    load,
+    open_saved,
+    open_sums,
+    read_header,
+    save,
+    to_bytes,
+)
 
-__all__ = ["Header", "is_model", "load", "open_saved", "read_header", "save", "to_bytes"]
+__all__ = ["Header", "is_model", "is_sums", "load", "open_saved", "open_sums", "read_header"]
+__all__ += ["save", "to_bytes"]

@@ -23,6 +23,12 @@ from bagwise.exceptions import SavedModelError
 FORMAT = "bagwise model"
 FORMAT_VERSION = 2
 
+# Running sums of bags are files of the same kind, with other names in their header.
+SUMS_FORMAT, SUMS_VERSION = "bagwise sums", 1
+
+# What each format is called, and its version.
+FORMATS = {FORMAT: ("a model", FORMAT_VERSION), SUMS_FORMAT: ("sums of bags", SUMS_VERSION)}
+
 # Where the header is in the metadata of safetensors.
 METADATA_KEY = "bagwise"
 
@@ -67,7 +73,7 @@ class Container:
             raise damaged(self.path, f"its tensors cannot be read ({error})") from error
 
 
-def pack(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:
+def pack(header: dict[str, Any], tensors: dict[str, np.ndarray], kind: str = FORMAT) -> bytes:
     """Return the bytes of a file.
 
     Examples
@@ -76,7 +82,7 @@ def pack(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:
     >>> load_tensors(data)["x"]
     array([0., 0.])
     """
-    whole = {"format": FORMAT, "version": FORMAT_VERSION, "sha256": NO_DIGEST} | header
+    whole = {"format": kind, "version": FORMATS[kind][1], "sha256": NO_DIGEST} | header
     text = json.dumps(whole, allow_nan=False, separators=(",", ":"))
     if len(text) > MAX_HEADER_BYTES:
         raise SavedModelError.because(
@@ -90,10 +96,15 @@ def pack(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:
     return bytes(data)
 
 
-def unpack(path: str) -> Container:
-    """Read a file and check everything about it but what the model is made of."""
+def unpack(path: str, kind: str | None = None) -> Container:
+    """Read a file and check everything about it but what the model is made of.
+
+    ``kind`` is the format that is expected, None for any of ours.
+    """
     with _open(path) as file:
         start, layout, header = _read_header(file, path)
+        if kind not in (None, header["format"]):
+            raise _other_kind(path, header["format"], str(kind))
         _check_version(header, path)
         end = len(start) + _check_layout(layout, os.fstat(file.fileno()).st_size, path)
         raw = start + file.read()
@@ -110,12 +121,21 @@ def unpack(path: str) -> Container:
 
 def is_model(path: str) -> bool:
     """Whether a file begins as saved models do, even if it is damaged or newer than we can read."""
+    return kind_of(path) == FORMAT
+
+
+def is_sums(path: str) -> bool:
+    """Whether a file begins as saved sums do, even if it is damaged or newer than we can read."""
+    return kind_of(path) == SUMS_FORMAT
+
+
+def kind_of(path: str) -> str | None:
+    """Return the format of a file, or None if it is none of ours."""
     try:
         with _open(path) as file:
-            _read_header(file, path)
+            return str(_read_header(file, path)[2]["format"])
     except SavedModelError:
-        return False
-    return True
+        return None
 
 
 def damaged(path: str, how: str) -> SavedModelError:
@@ -175,9 +195,17 @@ def _read_header(file: Any, path: str) -> tuple[bytes, dict[str, Any], dict[str,
     metadata = layout.get("__metadata__") if isinstance(layout, dict) else None
     text = metadata.get(METADATA_KEY) if isinstance(metadata, dict) else None
     header = _json(text, path) if isinstance(text, str) else None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
+    if not isinstance(header, dict) or header.get("format") not in tuple(FORMATS):
         raise foreign(path, "it is a safetensors file of another program")
     return start, layout, header
+
+
+def _other_kind(path: str, found: str, expected: str) -> SavedModelError:
+    return SavedModelError.because(
+        f"{path} holds {FORMATS[found][0]}",
+        FORMATS[expected][0],
+        "Check which file is which: bagwise info says it.",
+    )
 
 
 def foreign(path: str, what: str) -> SavedModelError:
@@ -231,12 +259,13 @@ def _check_version(header: dict[str, Any], path: str) -> None:
     version = header.get("version")
     if type(version) is not int or version < 1:
         raise damaged(path, f"its format version is {version!r:.40}")
-    if version != FORMAT_VERSION:
-        old = version < FORMAT_VERSION
+    current = FORMATS[header["format"]][1]
+    if version != current:
+        old = version < current
         who = "bagwise before its first release" if old else "a newer bagwise"
         raise SavedModelError.because(
             f"{path} was saved by {who}, in format {version}",
-            f"format {FORMAT_VERSION}",
+            f"format {current}",
             "Fit the model again and save it."
             if old
             else "Upgrade: pip install --upgrade bagwise.",

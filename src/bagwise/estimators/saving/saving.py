@@ -15,11 +15,22 @@ import sklearn
 import bagwise
 from bagwise._utils.atomic import replaceable, replacing
 from bagwise.bags.stacked import QUARTILES
+from bagwise.embedding.running import RunningSums
 from bagwise.estimators.base import BagEstimator
 from bagwise.estimators.conformal import Conformal
 from bagwise.estimators.saving.codec import decode
-from bagwise.estimators.saving.container import FORMAT_VERSION, Container, is_model, pack, unpack
+from bagwise.estimators.saving.container import (
+    FORMAT,
+    FORMAT_VERSION,
+    SUMS_FORMAT,
+    Container,
+    is_model,
+    is_sums,
+    pack,
+    unpack,
+)
 from bagwise.estimators.saving.models import parts_of, put_together, read_columns, take_apart
+from bagwise.estimators.saving.sums import sums_of, sums_schema, sums_to_bytes
 from bagwise.estimators.saving.values import Reader, show, unfit
 from bagwise.exceptions import SavedModelError
 
@@ -37,7 +48,7 @@ MAX_DEPTH = 20
 def save(
     model: Any, path: Any, *, schema: Any = None, summary: Any = None, overwrite: bool = False
 ) -> None:
-    """Save a fitted model to one file, from which :func:`bagwise.load` gets it back.
+    """Save a fitted model, or running sums, to one file, which :func:`bagwise.load` reads.
 
     The file is safe to load even from somebody you do not trust, and is replaced in one step: if
     saving fails or is killed, what was there before stays. A saved model may take the place of
@@ -47,7 +58,8 @@ def save(
 
     Parameters
     ----------
-    model : a fitted regressor or classifier of bagwise, or a Conformal around one
+    model : a fitted regressor or classifier of bagwise, a Conformal around one, or what its
+        ``sums`` has made
     path : str or pathlib.Path of the file, by convention with the suffix .bagwise
     schema, summary : dict, optional
         How the columns of a table became the model's, and facts on the training data: kept in the
@@ -66,12 +78,13 @@ def save(
     >>> bool((bagwise.load(path).predict(bags) == model.predict(bags)).all())
     True
     """
-    name = _checked(path)
+    name, of_sums = _checked(path), isinstance(model, RunningSums)
     data = to_bytes(model, schema=schema, summary=summary)
-    if not overwrite and not replaceable(name, is_model):
+    if not overwrite and not replaceable(name, is_sums if of_sums else is_model):
+        what = "saved sums" if of_sums else "saved model"
         raise SavedModelError.because(
-            f"{name} is there already and is no saved model",
-            "a new name, or that of a model to be replaced",
+            f"{name} is there already and is no {what}",
+            f"a new name, or that of a {what} to be replaced",
             "Choose another name, or add overwrite=True if the file may go.",
         )
     with replacing(name) as part:
@@ -80,12 +93,20 @@ def save(
 
 def to_bytes(model: Any, *, schema: Any = None, summary: Any = None) -> bytes:
     """Return what :func:`save` writes to a file."""
+    if isinstance(model, RunningSums):
+        if summary is not None:
+            raise SavedModelError.because(
+                "a summary with sums of bags", "a summary of a model", "Leave it out."
+            )
+        return sums_to_bytes(model, _circumstances(schema))
     tree, writer = take_apart(model)
+    if hasattr(model, "sums_"):
+        writer.notes.append("sums_ are in no model file: bagwise.save(model.sums_, ...)")
     return pack(describe(model, tree, writer.notes, schema, summary), writer.tensors)
 
 
 def load(path: Any) -> Any:
-    """Load a model saved by :func:`bagwise.save`.
+    """Load a model, or running sums, saved by :func:`bagwise.save`.
 
     It predicts the same, bit by bit where the libraries are the same, and can be cloned, fitted
     again and saved. The file cannot run code; if it is damaged, of a newer format or something
@@ -99,19 +120,31 @@ def load(path: Any) -> Any:
     bagwise.exceptions.SavedModelError: there is no file no such file; expected a model saved by
     bagwise.save. Check the path.
     """
-    return open_saved(path)[0]
+    container = unpack(_checked(path))
+    if container.header["format"] == SUMS_FORMAT:
+        return sums_of(container)
+    return _opened(container)[0]
 
 
 def open_saved(path: Any) -> tuple[Any, Header]:
     """Load a model and its header, from one reading of the file."""
-    container = unpack(_checked(path))
+    return _opened(unpack(_checked(path), FORMAT))
+
+
+def open_sums(path: Any) -> tuple[RunningSums, dict[str, Any] | None]:
+    """Load running sums, and the schema of the tables they are of, from one reading of the file."""
+    container = unpack(_checked(path), SUMS_FORMAT)
+    return sums_of(container), sums_schema(container)
+
+
+def _opened(container: Container) -> tuple[Any, Header]:
     header = Header.of(container)
     return put_together(container.header["model"], container.tensors()), header
 
 
 def read_header(path: Any) -> Header:
     """Return what a saved model says about itself, after checking the file against its checksum."""
-    return Header.of(unpack(_checked(path)))
+    return Header.of(unpack(_checked(path), FORMAT))
 
 
 def _checked(path: Any) -> str:
@@ -203,13 +236,19 @@ def describe(
     summary: Any,
 ) -> dict[str, Any]:
     """Return the header of a model that is to be saved, as JSON."""
+    return _circumstances(schema) | {
+        "model": tree,
+        "summary": known_summary(model) | plain({} if summary is None else summary, "summary"),
+        "notes": notes,
+    }
+
+
+def _circumstances(schema: Any) -> dict[str, Any]:
+    """Return what the header of every file says: when, by what, and of which columns."""
     return {
         "saved": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"bagwise": bagwise.__version__} | LIBRARIES,
-        "model": tree,
         "schema": None if schema is None else plain(schema, "schema"),
-        "summary": known_summary(model) | plain({} if summary is None else summary, "summary"),
-        "notes": notes,
     }
 
 

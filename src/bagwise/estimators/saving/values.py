@@ -5,6 +5,7 @@ Arrays, plain values, and what no annotation describes, such as labels, seeds an
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from abc import ABC, abstractmethod
@@ -41,6 +42,9 @@ NUMBERS += ("float16", "float32", "float64")
 TIME = re.compile(r"(datetime64|timedelta64)\[(Y|M|W|D|h|m|s|ms|us|ns)\]")
 COUNTED = "counted"  # ids that nobody gave
 TEXT = re.compile(r"str(\d{1,5})")
+
+# dtypes of columns of ids or labels that are numbers.
+COLUMN_NUMBERS = ("int64", "uint64", "float64", "bool")
 
 # Bits of a seed: SeedSequence gives 128.
 MAX_SEED_BITS = 512
@@ -235,6 +239,98 @@ class Labels(Kind):
         if dtype is None or Labels(self.dimension).encode(array, path, Writer()) != data:
             raise unfit(path, f"{labels!r:.60} of dtype {dtype}", "labels that fit their dtype")
         return array
+
+
+@dataclass(frozen=True)
+class Column(Kind):
+    """Many ids or labels, as tensors: numbers as they are, text as UTF-8 with where each ends.
+
+    Ids of several columns are text too, each the JSON of a list. ``dimension`` names how many there
+    are; ``distinct``: no two are the same.
+    """
+
+    dimension: str
+    distinct: bool = False
+
+    def encode(self, value: Any, path: str, writer: Writer) -> dict[str, Any]:
+        """Return the dtype; the values go to the writer."""
+        if not isinstance(value, np.ndarray) or value.ndim != 1:
+            raise unsaveable(path, show(value), "an array of ids or labels")
+        kind = str(value.dtype)
+        if kind in COLUMN_NUMBERS:
+            return {"dtype": kind, "values": writer.put(path, value)}
+        if TIME.fullmatch(kind):
+            return {"dtype": kind, "values": writer.put(path, value.astype(np.int64))}
+        values = value.tolist()
+        if all(type(entry) is str for entry in values):
+            kind, texts = "str", values
+        else:
+            kind, texts = "tuple", [_tuple_text(entry, path) for entry in values]
+        data = [text.encode() for text in texts]
+        ends = np.cumsum([len(part) for part in data], dtype=np.int64)
+        raw = np.frombuffer(b"".join(data) + b"\0", dtype=np.uint8)  # no tensor is empty
+        return {
+            "dtype": kind,
+            "values": writer.put(f"{path}.text", raw),
+            "ends": writer.put(f"{path}.ends", ends),
+        }
+
+    def decode(self, data: Any, path: str, reader: Reader) -> np.ndarray:
+        """Return the array, if it is one that could have been written."""
+        kind = data.get("dtype") if isinstance(data, dict) else None
+        text = kind in ("str", "tuple")
+        if not isinstance(kind, str) or data.keys() != {"dtype", "values", *(["ends"] * text)}:
+            raise unfit(path, show(data), "values with their dtype")
+        if text:
+            array = self._decode_text(data, kind, path, reader)
+        elif kind in COLUMN_NUMBERS:
+            array = reader.take(data["values"], path, (kind,), 1)
+        elif TIME.fullmatch(kind):
+            array = reader.take(data["values"], path, ("int64",), 1).astype(kind)
+        else:
+            raise unfit(path, f"of dtype {kind!r:.40}", "ids or labels")
+        reader.bind(self.dimension, len(array), path)
+        if self.distinct and len(set(array.tolist())) != len(array):
+            raise unfit(path, "the same in two places", "ids of which no two are the same")
+        return array
+
+    def _decode_text(self, data: Any, kind: str, path: str, reader: Reader) -> np.ndarray:
+        raw = reader.take(data["values"], f"{path}.text", ("uint8",), 1).tobytes()[:-1]
+        ends = reader.take(data["ends"], f"{path}.ends", ("int64",), 1)
+        starts = np.concatenate([[0], ends[:-1]])
+        if (ends < starts).any() or ends[-1:].tolist() != [len(raw)]:
+            raise unfit(path, "of other length than its text", "where each text ends")
+        pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+        try:
+            texts = [raw[start:stop].decode() for start, stop in pairs]
+            found = texts if kind == "str" else [_text_tuple(text) for text in texts]
+        except (ValueError, RecursionError):
+            raise unfit(path, "no text that can be read", "UTF-8, and JSON of lists") from None
+        array = np.empty(len(found), dtype=object)
+        array[:] = found
+        if kind == "str":
+            if any("\0" in text for text in texts):
+                raise unfit(path, "text with a zero in it", "text that NumPy can hold")
+            return np.array(texts)
+        return array
+
+
+def _tuple_text(value: Any, path: str) -> str:
+    """Return the JSON of an id of several columns."""
+    if not isinstance(value, tuple) or not all(type(x) in (str, int, float, bool) for x in value):
+        raise SavedModelError.because(
+            f"{path} holds {show(value)}",
+            "text, numbers or truth values, or tuples of them",
+            "Make text of the ids first.",
+        )
+    return json.dumps(value)
+
+
+def _text_tuple(text: str) -> tuple[Any, ...]:
+    found = json.loads(text)
+    if type(found) is not list or not all(type(x) in (str, int, float, bool) for x in found):
+        raise ValueError("no tuple of plain values")
+    return tuple(found)
 
 
 def _numpy_dtype(name: Any) -> str | None:

@@ -1,0 +1,175 @@
+"""A table in pieces: what is merged of them is what one pass over all rows finds."""
+
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import stream_files
+from bagwise._utils.engines import Engine, LocalEngine, as_engine
+from bagwise.bags.bags import Bags, BagStream
+from bagwise.bags.tables.census import Census
+from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
+
+ALL = {"bag": "bag", "features": ["x", "z"], "label": "y"}
+
+
+def caught(read, *arguments, **options):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        result = read(*arguments, **options)
+    return result, [str(warning.message) for warning in found]
+
+
+def assert_same(path, piece_rows=60, **options):
+    """Scan a file in pieces and as one: both find the same bags, labels and faults."""
+    options |= {"batch_rows": 23, "progress": False}
+    parts, mentioned = caught(
+        Bags.scan_parquet, path, engine="local", piece_rows=piece_rows, **options
+    )
+    whole, warned = caught(Bags.scan_parquet, path, **options)
+    assert mentioned == warned
+    if "label" in options:
+        (parts, y), (whole, expected) = parts, whole
+        assert_array_equal(y, expected)
+        assert y.dtype == expected.dtype
+    assert isinstance(parts, BagStream)
+    assert len(parts._pieces) > 2
+    assert parts.ids.tolist() == whole.ids.tolist()
+    assert parts.ids.dtype == whole.ids.dtype
+    assert_array_equal(parts.offsets, whole.offsets)
+    assert_array_equal(parts.covariates, whole.covariates)
+    assert_array_equal(parts.feature_range, whole.feature_range)
+    assert_allclose(parts.effective_sizes, whole.effective_sizes, rtol=1e-14)
+    assert_allclose(parts.feature_mean, whole.feature_mean, rtol=1e-13, atol=1e-15)
+    assert_allclose(parts.feature_std, whole.feature_std, rtol=1e-13)
+    rows = np.random.default_rng(0).permutation(whole.n_points)[:50]
+    for found, known in zip(parts.rows_at(rows), whole.rows_at(rows), strict=True):
+        assert_allclose(found, known, rtol=1e-14)
+    return parts, whole
+
+
+@pytest.mark.parametrize("order", ["sorted", "shuffled"])
+@pytest.mark.parametrize("files", [1, 3])
+def test_pieces_are_the_whole(tmp_path, order, files):
+    rows = stream_files.table(order=order)
+    path = stream_files.write(tmp_path / "p.parquet", rows, files=files, row_group_size=20)
+    assert_same(path, **ALL, covariates=["age"], weights="w")
+    assert_same(path, bag="number", features="x")
+    assert_same(path, bag=["number", "wide"])  # all columns: which are numbers, which constant
+
+
+@pytest.mark.parametrize("missing", ["drop", "impute"])
+def test_missing_values_categories_and_medians(tmp_path, missing):
+    rng = np.random.default_rng(1)
+    n = 400
+    ids = rng.integers(0, 30, n)
+    x = rng.normal(size=n)
+    x[rng.random(n) < 0.1] = np.nan
+    age = (ids * 1.5)[:, None].ravel()
+    rows = pa.table(
+        {
+            "id": ids,
+            "x": x,
+            "n": [str(v) for v in rng.integers(0, 900, n)],
+            "kind": np.array(["a", "b", "c"])[rng.integers(0, 3, n)],
+            "age": np.where(ids % 7 == 0, np.nan, age),
+            "y": ids % 5,
+        }
+    )
+    path = stream_files.write(tmp_path / "m.parquet", rows, row_group_size=37)
+    options = {"bag": "id", "label": "y", "one_hot": ["kind"], "covariates": ["age"]}
+    assert_same(path, **options, missing=missing)
+
+
+def test_a_sample_of_rows_does_not_depend_on_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr("bagwise.bags.tables.reader.SAMPLE_ROWS", 50)
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=900)
+    x[::9] = np.nan
+    rows = pa.table({"id": rng.integers(0, 9, 900), "x": x, "z": rng.normal(size=900)})
+    path = stream_files.write(tmp_path / "m.parquet", rows, row_group_size=50)
+    from bagwise.bags.tables.reader import scan_bags
+
+    options = {"bag": "id", "missing": "impute", "progress": False, "sample_rows": 50}
+    one = scan_bags(path, **options)
+    other = scan_bags(path, **options, engine="local", piece_rows=100)
+    assert one.schema.fill == other.schema.fill
+
+
+def test_a_second_table_of_labels(tmp_path):
+    rows = stream_files.table()
+    path = stream_files.write(tmp_path / "p.parquet", rows, row_group_size=20)
+    bags = sorted(set(rows["bag"].to_pylist()))
+    labels = pa.table({"bag": [*bags[::2], "nobody"], "score": np.arange(len(bags[::2]) + 1.0)})
+    parts, whole = assert_same(path, bag="bag", features=["x"], label="score", labels=labels)
+    assert parts.n_bags == len(bags[::2]) == whole.n_bags
+
+
+def test_faults_are_named_as_in_one_pass(tmp_path):
+    rows = stream_files.table()
+    x = rows["x"].to_numpy().copy()
+    x[113] = np.inf
+    bad = rows.set_column(rows.column_names.index("x"), "x", [x])
+    path = stream_files.write(tmp_path / "p.parquet", bad, row_group_size=20)
+    errors = []
+    for engine in (None, "local"):
+        with pytest.raises(BagwiseError) as error:
+            Bags.scan_parquet(
+                path, bag="bag", features=["x"], engine=engine, piece_rows=40, progress=False
+            )
+        errors.append(str(error.value))
+    assert errors[0] == errors[1] and "row 113" in errors[0]
+
+
+@pytest.mark.parametrize(
+    ("column", "role", "error"),
+    [("age", "covariates", InvalidBagsError), ("y", "label", InvalidLabelsError)],
+)
+def test_values_that_change_from_piece_to_piece(tmp_path, column, role, error):
+    rows = pa.table({"id": [1] * 30 + [2] * 30 + [1] * 30, "x": np.arange(90.0)})
+    rows = rows.append_column(column, [np.repeat([5.0, 6.0, 7.0], 30)])
+    path = stream_files.write(tmp_path / "p.parquet", rows, row_group_size=30)
+    with pytest.raises(error, match=rf"column '{column}' changes within bag 1: 5.0 and then 7.0"):
+        Bags.scan_parquet(
+            path, bag="id", features=["x"], engine="local", piece_rows=30, **{role: column}
+        )
+
+
+def test_a_file_that_changes_is_noticed(tmp_path):
+    rows = stream_files.table()
+    path = stream_files.write(tmp_path / "p.parquet", rows, row_group_size=20)
+    parts = Bags.scan_parquet(path, bag="bag", features=["x"], engine="local", piece_rows=40)
+    stream_files.write(path, rows.take(np.arange(len(rows))[::-1]), row_group_size=20)
+    with pytest.raises(InvalidBagsError, match="has changed since it was first read"):
+        parts.rows_at(np.arange(3))
+
+
+def test_an_empty_piece_adds_nothing():
+    one, other = Census(), Census()
+    assert len(one.merge(other)) == 0
+
+
+def test_engines_by_name():
+    assert as_engine(None) is None
+    assert isinstance(as_engine("local"), LocalEngine)
+    with pytest.raises(BagwiseError, match="engine is 'spark'; expected \"dask\""):
+        as_engine("spark")
+    with pytest.raises(BagwiseError, match="no data frames of its own"):
+        LocalEngine().rows_of(None)
+
+
+def test_another_engine_is_one_class(tmp_path):
+    """Pieces come back in their order, whatever order they are done in."""
+
+    class Backwards(Engine):
+        def map(self, work, pieces, title):
+            done = {k: work(pieces[k]) for k in reversed(range(len(pieces)))}
+            return (done[k] for k in range(len(pieces)))
+
+    path = stream_files.write(tmp_path / "p.parquet", stream_files.table(), row_group_size=20)
+    known = {"bag": "bag", "features": ["x"], "piece_rows": 40, "progress": False}
+    found = Bags.scan_parquet(path, engine=Backwards(), **known)
+    assert found.ids.tolist() == Bags.scan_parquet(path, **known).ids.tolist()
