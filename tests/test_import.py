@@ -15,7 +15,7 @@ import bagwise
 
 SOURCE = str(Path(bagwise.__file__).parents[1])
 MAX_SECONDS = 1.0
-MAX_NAMES = 26
+MAX_NAMES = 27
 
 # Modules that nobody should wait for who only wants to see the version.
 HEAVY = ("jax", "numpyro", "pandas", "polars", "matplotlib", "sklearn", "scipy", "pyarrow")

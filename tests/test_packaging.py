@@ -17,9 +17,8 @@ ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
 OPTIONAL = PROJECT["optional-dependencies"]
-NEEDED = [
-    Requirement(line) for line in PROJECT["dependencies"] + OPTIONAL["arviz"] + OPTIONAL["dask"]
-]
+EXTRAS = OPTIONAL["arviz"] + OPTIONAL["learn"] + OPTIONAL["dask"]
+NEEDED = [Requirement(line) for line in PROJECT["dependencies"] + EXTRAS]
 TESTED = [Requirement(line) for line in OPTIONAL["test"] if not line.startswith("bagwise[")]
 BUILD = [Requirement(line) for line in PYPROJECT["build-system"]["requires"]]
 USERS_CHOICE = {"anndata", "pandas", "polars"}  # used by those who have them

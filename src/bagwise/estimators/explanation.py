@@ -177,7 +177,7 @@ class Explanation:
     def reference_point(self) -> Float64[np.ndarray, " p"]:
         """The average training point (p,)."""
         features = self.function.features
-        assert isinstance(features, LandmarkFeatures | FourierFeatures)
+        assert isinstance(features, LandmarkFeatures | FourierFeatures | NetworkFeatures)
         return features.scaling.center
 
     @cached_property
