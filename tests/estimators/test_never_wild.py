@@ -187,6 +187,7 @@ def test_labels_that_are_all_one_number(name, size):
     assert np.isfinite(found.log_prob(y)).all()
 
 
+@pytest.mark.filterwarnings("ignore:.*less than a billionth")  # which a test of its own is about
 @pytest.mark.filterwarnings("ignore:.*extrapolations")  # of the bags that do not count
 @pytest.mark.parametrize(("name", "size"), spread_out(list(product(FEW, SIZES[1:])), 5))
 def test_labels_beside_which_the_weight_of_others_vanishes(name, size):
