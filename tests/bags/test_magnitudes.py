@@ -172,6 +172,7 @@ def test_a_label_that_is_a_list_is_no_label():
     fails(lambda: Bags.from_frame(table, bag="id", label="y"), "'y' holds values of type")
 
 
+@pytest.mark.filterwarnings("ignore:.*less than a billionth")
 def test_information_that_is_singular():
     """Weights over 24 orders of magnitude leave nothing known of some covariates."""
     for seed in range(20):

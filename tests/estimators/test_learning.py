@@ -250,6 +250,7 @@ def test_grid_search_and_tune_reach_what_is_learnt():
             ),
             "no sum over bags",
         ),
+        (bagwise.MeanEmbeddingRidge(NetworkEmbedding(5), exact=False), "has no model for that"),
         (bagwise.ShrinkageRegressor(NetworkEmbedding(5, hidden=("a",))), "a width for each layer"),
         (bagwise.ShrinkageRegressor(NetworkEmbedding(5, learn="ard")), "for a network"),
     ],

@@ -162,9 +162,9 @@ def without_rounding(
     return within_cov
 
 
-def weighed(bags: Bags, features: Features) -> Bags:
+def weighed(bags: Bags, features: Features | None) -> Bags:
     """Return bags in memory whose points have the weights that features give them, if they do."""
-    if features.point_weights is None:
+    if features is None or features.point_weights is None:
         return bags
     own = 1.0 if bags.weights is None else bags.weights
     return bags._like(weights=own * point_weights(features, features(bags.points)))

@@ -117,6 +117,7 @@ class BagEstimator(ShowsLearnt, TakesBags):
 
     needs_covariance: ClassVar[bool] = False
     takes_function_landmarks: ClassVar[bool] = False
+    learns_features: ClassVar[bool] = True
     likelihood: ClassVar[Likelihood] = Gaussian()
     tuning_metric: ClassVar[str] = "nll"
 
@@ -165,6 +166,12 @@ class BagEstimator(ShowsLearnt, TakesBags):
 
     def _check_embedding(self) -> None:
         """Refuse an embedding of which a part would be left unused."""
+        if as_embedding(self.embedding).training is not None and not self.learns_features:
+            raise BagwiseError.because(
+                f"a {type(self).__name__} has no model for that, and features are to be learnt",
+                "fixed features, or another model",
+                "Leave out learn=..., or use RBFNetworkRegressor or ShrinkageRegressor.",
+            )
         z = getattr(as_embedding(self.embedding), "function_landmarks", None)
         if z is not None and not self.takes_function_landmarks:
             raise BagwiseError.because(
@@ -390,7 +397,7 @@ class BagEstimator(ShowsLearnt, TakesBags):
         effects = self.effects_.mixing @ gamma
         rest = np.zeros(0) if bags.covariates is None else bags.covariates[0] - self.effects_.center
         return Explanation(
-            weighed(bags, self.features_),
+            weighed(bags, getattr(self, "features_", None)),
             function,
             directions,
             prediction=prediction,

@@ -200,6 +200,8 @@ class MeanEmbeddingRidge(BagRegressor):
 
     tuning_metric: ClassVar[str] = "mse"
 
+    learns_features: ClassVar[bool] = False
+
     def __init__(
         self,
         embedding: BagEmbedding | None = None,
