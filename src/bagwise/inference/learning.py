@@ -44,7 +44,7 @@ LEAST_FREE = 1e-9
 # Directions in which K vanishes, as a share of the largest.
 NULL = 1e-10
 
-# Share of a minibatch in the running mean and covariance of features.
+# Share of a minibatch in the running covariance of features.
 MOVING = 0.1
 
 Batch = dict[str, Any]
@@ -183,16 +183,16 @@ def loss_of_bags(
     batch: Batch,
     moving: tuple[Any, Any] | None = None,
 ) -> tuple[Any, tuple[Any, Any]]:
-    """Return J per bag, of the bags that count in a batch, and the running m0 and Σ.
+    """Return J per bag, of the bags that count in a batch, and its m0 and the running Σ.
 
-    A minibatch has the value of the running averages and the slope of its own.
+    A minibatch has the value of the running average and the slope of its own.
     """
     mean, sizes, center, within = statistics(problem.features, params["features"], batch)
     if moving is not None:
-        center, within = (
-            own + jax.lax.stop_gradient(MOVING * own + (1.0 - MOVING) * before - own)
-            for own, before in zip((center, within), moving, strict=True)
-        )
+        # The average bag is the minibatch's: one that lags behind the features would move all
+        # predictions at once.
+        later = MOVING * within + (1.0 - MOVING) * moving[1]
+        within = within + jax.lax.stop_gradient(later - within)
     told = log_likelihoods(problem, params, batch, (mean, sizes, center, within))
     counted = batch["counted"]
     data = -jnp.sum(counted * told) / jnp.maximum(jnp.sum(batch["counted"] > 0), 1)

@@ -251,7 +251,7 @@ class Whole:
 
 
 class Minibatches:
-    """Some bags at a time, by Adam; the average embedding and Σ are running averages."""
+    """Some bags at a time, by Adam; Σ is a running average, and exact after each epoch."""
 
     has_rate = True
 
@@ -283,10 +283,13 @@ class Minibatches:
         if len(data.out):
             self._out = jax.tree.map(jnp.asarray, data.batch(data.out, rng))
         moving, fixed = _split(params)
-        found = [self._seen(params["features"], batch) for batch in data.epoch(0)]
-        averages = jax.tree.map(lambda *each: sum(each) / len(each), *found)
-        state = {"params": moving, "fixed": fixed, "moving": averages, "rate": 1.0}
-        return state | {"opt": self._optimiser.init(moving)}
+        state = {"params": moving, "fixed": fixed, "rate": 1.0}
+        return state | {"opt": self._optimiser.init(moving), "moving": self._averages(params, 0)}
+
+    def _averages(self, params: Any, number: int) -> Any:
+        """Return m0 and Σ at these parameters, over the minibatches of an epoch."""
+        found = [self._seen(params["features"], batch) for batch in self._data.epoch(number)]
+        return jax.tree.map(lambda *each: sum(each) / len(each), *found)
 
     def losses(self, state: State) -> tuple[float, float]:
         """Return the loss of the bags held out, twice: there was no minibatch yet."""
@@ -305,7 +308,7 @@ class Minibatches:
         for batch in self._data.epoch(number):
             params, opt, moving, value = self._step(params, opt, state["fixed"], moving, batch)
             values.append(float(value))
-        state = state | {"params": params, "opt": opt, "moving": moving}
+        state = state | {"params": params, "opt": opt, "moving": self._averages(params, number)}
         return state, float(np.mean(values)), self.losses(state)[1]
 
 

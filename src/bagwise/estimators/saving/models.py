@@ -180,7 +180,8 @@ def _put_together(tree: Any, reader: Reader) -> BagEstimator:
     reader.finish()
     _check_agreement(cls, values, names)
     for name, value in values.items():
-        setattr(model, f"{name}_", value)
+        if name != "history" or value is not None:  # of features that were not learnt there is none
+            setattr(model, f"{name}_", value)
     return _complete(model, names)
 
 
