@@ -1,5 +1,7 @@
 """Pictures show what they are given."""
 
+from types import SimpleNamespace
+
 import matplotlib
 import numpy as np
 import pytest
@@ -8,7 +10,9 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from bagwise.exceptions import BagwiseError
+from bagwise.inference.history import History
 from bagwise.inspection.plots import (
+    learning,
     predicted_against_true,
     predictions_by_size,
     reliability,
@@ -155,3 +159,14 @@ def test_reliability_of_two_models_on_one_axes(table):
 def test_an_interval_that_ends_at_the_share_but_for_rounding_is_drawn(table):
     rounded = Reliability(**(vars(table) | {"observed_lower": table.observed + 1e-17 + 1e-16}))
     assert reliability(rounded).containers
+
+
+def test_learning_shows_both_losses_and_the_epoch_that_is_kept():
+    history = History((3.0, 2.0, 1.0), (3.5, 2.5, 2.75), "bags held out gained no more")
+    axes = learning(SimpleNamespace(history_=history))
+    train, held_out, best = axes.get_lines()
+    np.testing.assert_array_equal(train.get_ydata(), history.train)
+    np.testing.assert_array_equal(held_out.get_ydata(), history.validation)
+    assert best.get_xdata()[0] == 1 and axes.get_title(loc="left") == history.end
+    with pytest.raises(BagwiseError, match="has learnt no features"):
+        learning(SimpleNamespace())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
+from matplotlib.ticker import MaxNLocator
 
 from bagwise.exceptions import BagwiseError
 from bagwise.inspection.plots.style import CYCLE, journal
@@ -35,6 +36,7 @@ def learning(model: Any, *, ax: Axes | None = None) -> Axes:
     ax.plot(epochs, history.train, color=CYCLE[0], label="learnt from")
     ax.plot(epochs, history.validation, color=CYCLE[1], label="held out")
     ax.axvline(history.best, color="0.7", linewidth=0.8, linestyle=":", zorder=0)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set(xlabel="epoch", ylabel="loss per bag", title=history.end)
     ax.legend(frameon=False)
     return ax
