@@ -32,9 +32,11 @@ def scores(model: Any, bags: Bags, labels: np.ndarray) -> tuple[float, float]:
     """Return mean squared error and −log density per bag."""
     if hasattr(model, "predict_dist"):
         found = model.predict_dist(bags)
+        mean, told = found.mean, found.log_prob(labels)
     else:
-        found = bagwise.Prediction(*model.predict(bags))
-    return float(np.mean((found.mean - labels) ** 2)), float(-np.mean(found.log_prob(labels)))
+        mean, var = model.predict(bags)
+        told = -0.5 * (np.log(2.0 * np.pi * var) + (labels - mean) ** 2 / var)
+    return float(np.mean((mean - labels) ** 2)), float(-np.mean(told))
 
 
 def gamma(seeds: list[int]) -> None:
