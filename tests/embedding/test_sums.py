@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 import dense_oracle
 from bagwise.bags.bags import Bags
 from bagwise.bags.stacked import Batch
-from bagwise.embedding.sums import BagSums, summarise, summarise_each
-from bagwise.features.kernels import RBF
+from bagwise.embedding.sums import BagSums, Thrift, summarise, summarise_each
+from bagwise.features.kernels import KERNELS, RBF
 from bagwise.features.maps import LandmarkFeatures, Scaling
 
 UNIT = Scaling.of(np.zeros(2), np.ones(2))
@@ -139,3 +139,47 @@ def test_several_features_are_each_summed_as_alone(bags):
     assert len(found) == 3
     for stats, features in zip(found, candidates, strict=True):
         assert_same(stats, summarise(bags, features), 1e-14)
+
+
+@pytest.mark.parametrize("name", [name for name in KERNELS if "linear" not in name])
+def test_single_precision_is_as_near_as_it_says(name):
+    rng = np.random.default_rng(3)
+    bags = Bags.from_list([rng.normal(0, 3, (n, 2)) for n in (1, 4, 300)])
+    kernel, scaling = KERNELS[name].with_bandwidth(1.5), Scaling.of(np.zeros(2), np.ones(2))
+    features = LandmarkFeatures(kernel, scaling, rng.normal(size=(7, 2)))
+    exact, rounded = (summarise(bags, features, thrift=t) for t in (None, Thrift(single=True)))
+    largest = max(1.0, np.abs(features(bags.points)).max())  # the energy kernel is not at most 1
+    assert_allclose(rounded.mean, exact.mean, rtol=0, atol=2.0**-23 * largest)
+    scale = np.abs(exact.within_cov).max()
+    assert_allclose(rounded.within_cov, exact.within_cov, rtol=0, atol=1e-5 * scale)
+    assert exact.mean.dtype == rounded.mean.dtype == rounded.within_cov.dtype == np.float64
+
+
+def test_the_covariance_of_some_bags_is_that_of_these_alone(bags):
+    features, thrift = FEATURES, Thrift(share=0.5)
+    counted = thrift.counts(bags.numbers)
+    assert 0 < counted.sum() < bags.n_bags
+    found, alone = summarise(bags, features, thrift=thrift), summarise(bags[counted], features)
+    assert_allclose(found.within_cov, alone.within_cov, rtol=1e-12)
+    assert_allclose(found.mean, summarise(bags, features).mean, rtol=0, atol=1e-15)
+
+
+def test_only_very_many_points_are_summed_thriftily(bags):
+    assert Thrift.of(bags) == Thrift()
+    thrift = Thrift.of(bags, 10, bags.n_points // 4, 1)
+    assert thrift.single
+    assert 0.2 < thrift.share < 0.5
+    assert Thrift.of(bags, 10, 1, 10**6).share == 1.0
+
+
+def test_bags_that_count_are_drawn_evenly_wherever_they_are():
+    numbers = np.arange(100_000)
+    for share in (0.01, 0.2, 0.9):
+        counted = Thrift(share=share).counts(numbers)
+        spread = 4.0 * np.sqrt(share * (1 - share) / len(numbers))
+        assert abs(counted.mean() - share) < spread
+        for step in (2, 7, 64):  # of every so many bags as of all
+            assert abs(counted[::step].mean() - share) < spread * np.sqrt(step)
+        np.testing.assert_array_equal(
+            Thrift(share=share).counts(numbers[500:700]), counted[500:700]
+        )

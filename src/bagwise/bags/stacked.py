@@ -179,11 +179,17 @@ class StackedBags:
     ) -> Iterator[tuple[T, Int64[np.ndarray, " k"]]]:
         """Do work on parts of the bags, wherever their points are; here there is one, all of them.
 
-        A part has ``batches``, ``effective_sizes`` and ``first_rows`` (the place of the first row
-        of each of its bags among all points); what comes of it has the numbers of its bags beside
-        it. Work that may be sent to another machine is a function of a module, not of a function.
+        A part has ``batches``, ``effective_sizes``, ``numbers`` of its bags among all and
+        ``first_rows`` (the place of the first row of each of its bags among all points); what comes
+        of it has the numbers of its bags beside it. Work that may be sent to another machine is a
+        function of a module, not of a function.
         """
         yield work(self), np.arange(self.n_bags)
+
+    @property
+    def numbers(self) -> Int64[np.ndarray, " n_bags"]:
+        """Numbers of the bags among all: here they are all."""
+        return np.arange(self.n_bags)
 
     @property
     def first_rows(self) -> Int64[np.ndarray, " n_bags"]:

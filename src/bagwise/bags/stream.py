@@ -152,7 +152,7 @@ class StreamedBags(StackedBags):
             here, sizes = piece.bags, self._effective_sizes
             first = self.offsets[here] + seen[here]
             seen[here] += piece.sizes
-            known = self._totals[here], sizes[here], first, piece.sizes, self.weighted
+            known = here, self._totals[here], sizes[here], first, piece.sizes, self.weighted
             parts.append(StreamPart(passes.of_piece(k), *known))
         return parts
 
@@ -202,6 +202,7 @@ class StreamPart:
     Attributes
     ----------
     passes : over the rows of the piece
+    numbers : (k,) of its bags, among all
     totals, effective_sizes : (k,) of its bags, with all of their points, also those elsewhere
     first_rows : (k,) place of the first row here of each bag, among all points
     sizes : (k,) rows of each bag that are here;  weighted : whether points have weights
@@ -209,6 +210,7 @@ class StreamPart:
     """
 
     passes: Passes
+    numbers: Int64[np.ndarray, " k"]
     totals: Float64[np.ndarray, " k"]
     effective_sizes: Float64[np.ndarray, " k"]
     first_rows: Int64[np.ndarray, " k"]

@@ -15,7 +15,7 @@ from typing import Any
 
 import joblib
 import numpy as np
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from scipy.sparse import csr_array
 
 from bagwise._utils.work import Progress, one_thread, wanted
@@ -41,6 +41,12 @@ PARTS = 4
 
 # Points on each side of the pairs worked on at once: 8 MB of kernel values.
 PAIR_POINTS = 1024
+
+# Points beyond which sums are made cheaper, and, if they are, points and bags at least from which
+# the covariance within bags is taken: see :class:`Thrift`.
+MANY_POINTS = 2_000_000
+SCATTER_POINTS = 1_000_000
+SCATTER_BAGS = 2000
 
 # Features of a bag's points that differ by less, as a share of the largest, are equal.
 ROUNDING = 1e-14
@@ -69,7 +75,61 @@ class BagStats:
         return self if sampling == 1.0 else replace(self, sizes=self.sizes / sampling)
 
 
-def summarise(bags: Bags, features: Features, *, covariance: bool = True) -> BagStats:
+@dataclass(frozen=True)
+class Thrift:
+    """What sums over very many points do without.
+
+    Single precision rounds a feature that is at most 1 by at most 2^-23, and sums are in double: a
+    mean embedding is wrong by at most 1.2e-7, and by far less on average, where its own standard
+    error is above 1e-5 for bags of up to 10^9 points. The covariance within bags is an average over
+    bags; over some of them, drawn by their number, it is known about as well.
+
+    Attributes
+    ----------
+    single : whether features have single precision
+    share : of bags with two points or more whose covariance counts
+
+    Examples
+    --------
+    >>> Thrift.of(Bags.from_list([[[0.0], [1.0]]]))
+    Thrift(single=False, share=1.0)
+    """
+
+    single: bool = False
+    share: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        bags: Bags,
+        many_points: int = MANY_POINTS,
+        scatter_points: int = SCATTER_POINTS,
+        scatter_bags: int = SCATTER_BAGS,
+    ) -> Thrift:
+        """Return what is done without for these bags: nothing, unless there are many points."""
+        if bags.n_points <= many_points:
+            return cls()
+        at_least = scatter_bags / max(1, int(np.sum(bags.sizes > 1)))
+        return cls(True, float(min(1.0, max(at_least, scatter_points / bags.n_points))))
+
+    def counts(self, numbers: Int64[np.ndarray, " k"]) -> Bool[np.ndarray, " k"]:
+        """Return which bags have a say in the covariance, the same ones wherever they are."""
+        mixed = numbers.astype(np.uint64)
+        for shift, factor in MIXING:  # the finaliser of splitmix64: neighbours become unlike
+            mixed = (mixed ^ (mixed >> shift)) * factor
+        return (mixed >> np.uint64(11)) * 2.0**-53 < self.share
+
+
+MIXING = (
+    (np.uint64(32), np.uint64(0x9E3779B97F4A7C15)),
+    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
+    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
+)
+
+
+def summarise(
+    bags: Bags, features: Features, *, covariance: bool = True, thrift: Thrift | None = None
+) -> BagStats:
     """Sum the features of each bag in one pass over the points, in bounded memory.
 
     Parameters
@@ -77,6 +137,7 @@ def summarise(bags: Bags, features: Features, *, covariance: bool = True) -> Bag
     bags : Bags, or a BagStream, whose points are read from disk
     features : Features, points (n, p) ↦ (n, d)
     covariance : whether to compute within_cov, which costs a product of d × d per point
+    thrift : what is done without, by default nothing unless there are very many points
 
     Examples
     --------
@@ -87,7 +148,7 @@ def summarise(bags: Bags, features: Features, *, covariance: bool = True) -> Bag
     >>> summarise(bags, features).mean.round(6)
     array([[1., 0.], [0., 0.]])
     """
-    return next(summarise_each(bags, [features], covariance=covariance))
+    return next(summarise_each(bags, [features], covariance=covariance, thrift=thrift))
 
 
 def summarise_each(
@@ -96,12 +157,17 @@ def summarise_each(
     *,
     covariance: bool = True,
     together_bytes: int = TOGETHER_BYTES,
+    thrift: Thrift | None = None,
 ) -> Iterator[BagStats]:
     """Sum several features: of a file in one pass, or in a few if there are very many bags.
 
     In memory a pass costs nothing, so that each waits until the one before is used.
+
+    Parameters
+    ----------
+    thrift : what is done without, by default nothing unless there are very many points
     """
-    together = 1
+    together, thrift = 1, Thrift.of(bags) if thrift is None else thrift
     if isinstance(bags, BagStream):
         most = max(features.n_outputs for features in candidates)
         together = max(1, together_bytes // (8 * bags.n_bags * most))
@@ -111,22 +177,33 @@ def summarise_each(
             sums = [BagSums.of(bags, features, covariance) for features in some]
             yield from (each.finish() for each in _added(bags, sums))
             continue
-        work = partial(_sums_of, candidates=some, covariance=covariance)
+        work = partial(_sums_of, candidates=some, covariance=covariance, thrift=thrift)
         for found, places in bags.map_parts(work, "pooling points"):
             if not sums and len(places) == bags.n_bags:  # numbered as they come: the same numbers
                 sums = found
                 continue
-            sums = sums or [BagSums(f, bags.effective_sizes, covariance) for f in some]
+            sums = sums or _empty(bags, some, covariance, thrift)
             for total, part in zip(sums, found, strict=True):
                 total.merge(part, places)
         yield from (each.finish() for each in sums)
 
 
-def _sums_of(part: Any, candidates: Sequence[Features], covariance: bool) -> list[BagSums]:
+def _sums_of(
+    part: Any, candidates: Sequence[Features], covariance: bool, thrift: Thrift
+) -> list[BagSums]:
     """Sum the features of a part of the bags, in one pass over its points."""
-    return _added(
-        part, [BagSums(features, part.effective_sizes, covariance) for features in candidates]
-    )
+    return _added(part, _empty(part, candidates, covariance, thrift))
+
+
+def _empty(
+    part: Any, candidates: Sequence[Features], covariance: bool, thrift: Thrift
+) -> list[BagSums]:
+    """Return sums to which no point was added yet."""
+    sizes, counted = part.effective_sizes, thrift.counts(part.numbers)
+    return [
+        BagSums(features, sizes, covariance, counted=counted, single=thrift.single)
+        for features in candidates
+    ]
 
 
 def _added(part: Any, sums: list[BagSums]) -> list[BagSums]:
@@ -187,6 +264,8 @@ class BagSums:
     covariance : whether to sum the scatter too
     block_bytes : what a thread works on at once
     totals : (n,), Σ_j s_j w(x_j) of each bag, if the features weigh points: see :meth:`of`
+    counted : (n,), bags that have a say in the covariance, by default all with two points or more
+    single : whether features have single precision; what they are added up to has double
 
     References
     ----------
@@ -213,11 +292,16 @@ class BagSums:
         covariance: bool = True,
         block_bytes: int | None = None,
         totals: Float64[np.ndarray, " n"] | None = None,
+        counted: Bool[np.ndarray, " n"] | None = None,
+        single: bool = False,
     ) -> None:
         n, d = len(sizes), features.n_outputs
         self._totals = totals
         self._sizes, self._features = sizes, features
+        self._phi = features.single if single else features.__call__
         self._unbias = unbiasing(sizes)
+        if counted is not None:
+            self._unbias[~counted] = 0.0
         self._mean, self._weight = np.zeros((n, d)), np.zeros(n)
         wanted = covariance and bool(self._unbias.any())
         self._scatter = np.zeros((d, d)) if wanted else None
@@ -282,19 +366,18 @@ class BagSums:
         self, batch: Batch, blocks: Sequence[Block]
     ) -> tuple[list[_Piece], Float64[np.ndarray, "d d"] | float]:
         """Return the sums of each block's pieces, and their scatter around their own means."""
-        pieces, scatter = list[_Piece](), 0.0
+        d = self._features.n_outputs
+        pieces, scatter = list[_Piece](), 0.0 if self._scatter is None else np.zeros((d, d))
         for block in blocks:
-            phi, shares = self._features(batch.points[block.rows]), batch.shares[block.rows]
+            phi = self._phi(batch.points[block.rows])
+            shares, bags = batch.shares[block.rows], batch.bags[block.bags]
             if self._totals is not None:
-                total = self._totals[batch.bags[block.bags]][block.piece_of_row]
+                total = self._totals[bags][block.piece_of_row]
                 shares = shares * point_weights(self._features, phi) / total
             sums, weight = block.pool(phi, shares), block.total(shares)
             pieces.append((block, weight, sums))
             if self._scatter is not None:
-                phi -= (sums / weight[:, None])[block.piece_of_row]
-                unbias = self._unbias[batch.bags[block.bags]]
-                phi *= np.sqrt(shares * unbias[block.piece_of_row])[:, None]
-                scatter = scatter + phi.T @ phi
+                scatter += _scatter(block, phi, shares, sums / weight[:, None], self._unbias[bags])
         return pieces, scatter
 
     def _join(
@@ -305,7 +388,7 @@ class BagSums:
     ) -> None:
         """Add sums of pieces to those of their bags."""
         before = self._weight[bags]
-        met = np.flatnonzero(before > 0)
+        met = np.flatnonzero((before > 0) & (self._unbias[bags] > 0))
         if self._scatter is not None and len(met):
             old, new = before[met], weight[met]
             gaps = self._mean[bags[met]] / old[:, None] - sums[met] / new[:, None]
@@ -313,6 +396,24 @@ class BagSums:
             self._scatter += gaps.T @ gaps
         self._mean[bags] += sums
         self._weight[bags] = before + weight
+
+
+def _scatter(
+    block: Block,
+    phi: Float[np.ndarray, "rows d"],
+    shares: Float64[np.ndarray, " rows"],
+    means: Float64[np.ndarray, "pieces d"],
+    unbias: Float64[np.ndarray, " pieces"],
+) -> Float[np.ndarray, "d d"]:
+    """Return Σ u s (φ − m)(φ − m)^T over the rows of pieces that count; φ is overwritten."""
+    piece = block.piece_of_row
+    counted = unbias > 0
+    if not counted.all():
+        rows = counted[piece]
+        phi, shares, piece = phi[rows], shares[rows], piece[rows]
+    phi -= means.astype(phi.dtype, copy=False)[piece]
+    phi *= np.sqrt(shares * unbias[piece]).astype(phi.dtype, copy=False)[:, None]
+    return phi.T @ phi
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,6 +433,7 @@ class Block:
         self, phi: Float[np.ndarray, "rows d"], shares: Float64[np.ndarray, " rows"]
     ) -> Float64[np.ndarray, "pieces d"]:
         """Return Σ share φ over each piece: a product for each if long, else one for all."""
+        phi = phi.astype(np.float64, copy=False)
         if len(shares) >= LONG_PIECE * len(self.bags):
             pieces = pairwise(self.starts.tolist())
             return np.array([shares[start:stop] @ phi[start:stop] for start, stop in pieces])

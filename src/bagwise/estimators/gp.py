@@ -21,7 +21,7 @@ from bagwise.bags.validation import choice, generator, sampling_or_auto, wrong
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.prior import learnt_prior
 from bagwise.embedding.running import SummedBags
-from bagwise.embedding.sums import summarise, summarise_each
+from bagwise.embedding.sums import BagStats, Thrift, summarise, summarise_each
 from bagwise.estimators.base import WITHOUT_COVARIANCE, BagEstimator, BagRegressor, Pooled
 from bagwise.estimators.classifiers import BagClassifier
 from bagwise.estimators.embeddings import (
@@ -125,6 +125,22 @@ def _seen(bags: Bags, centred: bool) -> Bags:
     return bags.centred() if centred else bags
 
 
+def _cut_in_two(bags: Bags, features: Features) -> tuple[BagStats, list[BagStats]]:
+    """Return what features say of bags, and of the halves of each."""
+
+    def said(part: Bags) -> BagStats:
+        seen = _seen(part, features.centred)
+        return summarise(seen, features, covariance=False, thrift=Thrift(single=True))
+
+    parts = bags.halves()
+    halves = [said(part) for part in parts]
+    if features.centred or features.point_weights is not None:  # by each half: they do not add up
+        return said(bags), halves
+    totals = np.stack([part.totals for part in parts])[..., None]
+    sums = sum(total * half.mean for total, half in zip(totals, halves, strict=True))
+    return BagStats(sums / totals.sum(axis=0), bags.effective_sizes), halves
+
+
 def _switch(name: str, value: Any) -> bool:
     """Return whether something is to be decided by the data, or left out."""
     if isinstance(value, str) and value == "auto":
@@ -153,6 +169,9 @@ class DistributionGP(BagEstimator):
     head_: Any
     tried_: dict[str, float]
 
+    # While kernels are compared: scales of the first, near which those of the others are.
+    _near: Scales | None = None
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to bags X and labels y (n_bags,), as every other model.
 
@@ -164,7 +183,7 @@ class DistributionGP(BagEstimator):
         task = self.make_task(bags, y, sample_weight)
         self._check_embedding()
         self._check_parameters()
-        self.__dict__.pop("_few", None)  # of a fit that failed
+        self._forget()  # what is left of a fit that failed
         ways, tried = self._ways(bags), dict[Place, tuple[str, float]]()
         way, place, fitted = ways[0], 0, None
         if self.embedding.n_candidates > 1:
@@ -173,8 +192,9 @@ class DistributionGP(BagEstimator):
             self._few = some, few
             tried = self._try_out(few, known, ways)
             losses = {at: loss for at, (_, loss) in tried.items()}
-            (way, place), fitted = self._chosen(few, known, losses, bags.n_bags)
-            if few.n_points < bags.n_points:
+            whole = few.n_points == bags.n_points
+            (way, place), fitted = self._chosen(few, known, losses, bags.n_bags, whole)
+            if not whole:
                 fitted = None
         if fitted is None:
             ((_, pooled),) = self._pooled_candidates(bags, way, [place])
@@ -185,21 +205,23 @@ class DistributionGP(BagEstimator):
         return self
 
     def _chosen(
-        self, bags: Bags, task: Task, losses: dict[Place, float], n_bags: int
+        self, bags: Bags, task: Task, losses: dict[Place, float], n_bags: int, whole: bool
     ) -> tuple[Place, tuple[Pooled, AnyHead] | None]:
         """Fit the best few with all landmarks; return which is taken, and its fit.
 
-        ``losses`` are those with few landmarks, ``n_bags`` how many bags there are in all.
+        ``losses`` are those with few landmarks, ``n_bags`` how many bags there are in all, and
+        ``whole`` whether these are all with all of their points, so that the fit is the last.
         """
         fitted = dict[Place, tuple[Pooled, AnyHead]]()
-        places = [_simplest(losses, n_bags), *_best(losses, SHORTLIST)]
-        shortlist = list(dict.fromkeys(places))[:SHORTLIST]
+        likely = [_simplest(losses, n_bags), *_best(losses, SHORTLIST)]
+        shortlist = list(dict.fromkeys(likely))[:SHORTLIST]
+        ways = {way: [place for of, place in shortlist if of == way] for way, _ in shortlist}
         with Progress("fitting", len(shortlist), wanted()) as bar:
-            for way, place in shortlist:
+            for way, places in ways.items():
                 with suppress(BagwiseError):  # these bags may have too few points for the landmarks
-                    for _, pooled in self._pooled_candidates(bags, way, [place]):
+                    for place, pooled in self._pooled_candidates(bags, way, places, exact=whole):
                         fitted[way, place] = pooled, self._fit_head_alone(pooled, task)
-                bar.advance()
+                        bar.advance()
         if not fitted:
             as_they_are = {place: loss for place, loss in losses.items() if not place[0]}
             return _simplest(as_they_are or losses, n_bags), None
@@ -223,28 +245,39 @@ class DistributionGP(BagEstimator):
                 if tried:
                     known = {place: loss for place, (_, loss) in tried.items()}
                     places = [place for _, place in _best(known, CENTRED)]
-                pooled = dict(self._pooled_candidates(bags, way, places, TRIAL_LANDMARKS))
+                found = self._pooled_candidates(bags, way, places, TRIAL_LANDMARKS, exact=False)
+                pooled = dict(found)
                 for each in pooled.values():
                     need_covariance(each.stats, WITHOUT_COVARIANCE)
 
-                def loss(each: Pooled) -> float:
-                    found = gp_fit.try_out(self._problems(each, task)).loss
+                def fitted(each: Pooled) -> AnyHead:
+                    head = gp_fit.try_out(self._problems(each, task), self._near)
                     bar.advance()
-                    return float(found)
+                    return head
 
                 # each with one thread of BLAS, as for any other head
                 with one_thread("blas"), ThreadPoolExecutor(joblib.cpu_count()) as threads:
-                    losses = threads.map(loss, pooled.values())
-                    for (place, each), found in zip(pooled.items(), losses, strict=True):
-                        tried[way, place] = _name(each.features, place), found
+                    first, *others = pooled.values()
+                    heads = [fitted(first)]
+                    self._near = self._near or heads_of(heads[0])[0].scales
+                    heads += threads.map(fitted, others)
+                for (place, each), head in zip(pooled.items(), heads, strict=True):
+                    tried[way, place] = _name(each.features, place), float(head.loss)
         return tried
 
     def _pooled_candidates(
-        self, bags: Bags, centred: bool, places: Sequence[int], most: int | None = None
+        self,
+        bags: Bags,
+        centred: bool,
+        places: Sequence[int],
+        most: int | None = None,
+        *,
+        exact: bool = True,
     ) -> Iterator[tuple[int, Pooled]]:
         """Yield some of the candidates' features, of bags that are centred or not, and statistics.
 
-        ``most`` is how many features there are at most, if there is to be a limit.
+        ``most`` is how many features there are at most, if there is to be a limit. What is only
+        compared needs no more digits than the comparison, and is not ``exact``.
         """
         if not places:
             return
@@ -259,7 +292,7 @@ class DistributionGP(BagEstimator):
         some: list[Any] = [found[place] for place in places]
         if centred:
             some = [replace(features, centred=True) for features in some]
-        stats = summarise_each(seen, some)
+        stats = summarise_each(seen, some, thrift=None if exact else Thrift(single=True))
         for place, features, each in zip(places, some, stats, strict=True):
             yield place, Pooled(features, each)
 
@@ -290,8 +323,13 @@ class DistributionGP(BagEstimator):
         sampling_or_auto(self.sampling)
         self._sampler()
 
+    def _forget(self) -> Any:
+        """Return the bags on which kernels were compared, and keep nothing of the comparison."""
+        self.__dict__.pop("_near", None)
+        return self.__dict__.pop("_few", None)
+
     def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
-        self.__dict__.pop("_few", None)
+        self._forget()
         super()._keep(bags, task, pooled, head)
         if not isinstance(bags, SummedBags):
             self.tried_ = {}
@@ -359,7 +397,7 @@ class DistributionGP(BagEstimator):
 
     def _fit_head(self, pooled: Pooled, task: Task) -> AnyHead:
         problems = self._problems(pooled, task)
-        return gp_fit.on_more(gp_fit.try_out(problems), problems)
+        return gp_fit.on_more(gp_fit.try_out(problems, self._near), problems)
 
     def _finish_head(self, pooled: Pooled, head: AnyHead, task: Task) -> AnyHead:
         with one_thread("blas"):  # as for any other head
@@ -549,7 +587,7 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         return "auto" if name == "auto" and self.support is None else "no"
 
     def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
-        few = self.__dict__.pop("_few", None)
+        few = self._forget()
         if isinstance(bags, SummedBags):  # which cannot be cut in two: as it was with the points
             head = _with_share(head, self.head_)
         elif task.likelihood is None:
@@ -574,10 +612,7 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         if np.count_nonzero(cut) < LEAST_CUT:
             return head
         bags, design = bags[cut], task.design[some[cut]]
-        whole, *halves = (
-            summarise(_seen(part, features.centred), features, covariance=False)
-            for part in (bags, *bags.halves())
-        )
+        whole, halves = _cut_in_two(bags, features)
         with one_thread("blas"):
             if isinstance(head, GPDraws):
                 return replace(head, mode=head.mode.checked_by_halves(whole, halves, design))

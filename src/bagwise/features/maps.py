@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from jaxtyping import Float, Float64
+from jaxtyping import Float, Float32, Float64
 from scipy.spatial.distance import pdist
 
 from bagwise._utils.work import one_thread
@@ -334,6 +334,10 @@ class Features(Protocol):
         """Return φ(x) for every point."""
         ...
 
+    def single(self, points: Float[np.ndarray, "n p"]) -> Float32[np.ndarray, "n d"]:
+        """Return φ(x) in single precision, faster."""
+        ...
+
     def weight_gram(self) -> Float64[np.ndarray, "s s"]:
         """Return K_z: the squared RKHS norm of f is α^T K_z α."""
         ...
@@ -393,6 +397,10 @@ class LandmarkFeatures:
         """Return the kernel values (n, d)."""
         return self.kernel(self.scaling(points), self.landmarks)
 
+    def single(self, points: Float[np.ndarray, "n p"]) -> Float32[np.ndarray, "n d"]:
+        """Return the kernel values in single precision."""
+        return self.kernel.single(self.scaling(points), self.landmarks)
+
     def weight_gram(self) -> Float64[np.ndarray, "s s"]:
         """Return k(z, z)."""
         return self.kernel(self._z, self._z)
@@ -451,6 +459,10 @@ class FourierFeatures:
         """Return the cosines and sines (n, d)."""
         angles = self.scaling(points) @ self.frequencies.T
         return np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(len(self.frequencies))
+
+    def single(self, points: Float[np.ndarray, "n p"]) -> Float32[np.ndarray, "n d"]:
+        """Return the cosines and sines, rounded."""
+        return self(points).astype(np.float32)
 
     def weight_gram(self) -> Float64[np.ndarray, "s s"]:
         """Return the identity."""

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float64
+from jaxtyping import Float, Float32, Float64
 
 from bagwise.exceptions import BagwiseError
 from bagwise.features.maps import PriorGram, Scaling
@@ -67,6 +67,10 @@ class NetworkFeatures:
     def __call__(self, points: Float[np.ndarray, "n p"]) -> Float64[np.ndarray, "n d"]:
         """Return the outputs (n, d)."""
         return self.forward(self.scaling(points), self.weights, self.biases, np)
+
+    def single(self, points: Float[np.ndarray, "n p"]) -> Float32[np.ndarray, "n d"]:
+        """Return the outputs, rounded."""
+        return self(points).astype(np.float32)
 
     @staticmethod
     def forward(x: Any, weights: Sequence[Any], biases: Sequence[Any], xp: Any) -> Any:

@@ -22,6 +22,7 @@ Problems = tuple[GPProblem, ...]
 # groups of sizes.
 TRIAL_BAGS = 300
 TRIAL_STEPS = 15
+NEAR_STEPS = 8  # from the scales of another kernel
 TRIAL_GROUPS = 4
 
 # Bags up to which the process is exact; of more, so many are the basis.
@@ -39,10 +40,16 @@ SCALE_DRAWS = NUTS(chains=2, draws=600, warmup=150, target_accept=0.95)
 PROCESSES = 32
 
 
-def try_out(problems: Problems) -> Any:
-    """Fit to some of the bags, to see what the features are worth."""
+def try_out(problems: Problems, near: Scales | None = None) -> Any:
+    """Fit to some of the bags, to see what the features are worth.
+
+    ``near`` are scales that other features of these bags have: a search from there is short.
+    """
     some = tuple(replace(each, most_groups=TRIAL_GROUPS) for each in _take(problems, TRIAL_BAGS))
-    return _again(_at_best(some, TRIAL_STEPS), problems, some, TRIAL_STEPS)
+    steps = TRIAL_STEPS
+    if near is not None:
+        some, steps = tuple(each.from_near(near) for each in some), NEAR_STEPS
+    return _again(_at_best(some, steps), problems, some, steps)
 
 
 def on_more(head: Any, problems: Problems, steps: int = TRIAL_STEPS) -> Any:

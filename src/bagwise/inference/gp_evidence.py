@@ -160,6 +160,15 @@ class GPProblem:
             likelihood=None if self.likelihood is None else self.likelihood.take(bags),
         )
 
+    def from_near(self, scales: Scales) -> GPProblem:
+        """Return the problem with a search that begins at scales found with other features.
+
+        η is in units of the features, so it stays where it is; and priors stay what they are.
+        """
+        known = {name: getattr(scales, name) for name in self.free if name != "prior_scale"}
+        center = self.start if self.center is None else self.center
+        return replace(self, start=replace(self.start, **known), center=center)
+
     def state(self, scales: Scales) -> State:
         """Return what the kernel sees at some scales."""
         posterior = replace(
