@@ -298,7 +298,7 @@ class BagSums:
         n, d = len(sizes), features.n_outputs
         self._totals = totals
         self._sizes, self._features = sizes, features
-        self._phi = features.single if single else features.__call__
+        self._single, self._phi = single, features.single if single else features.__call__
         self._unbias = unbiasing(sizes)
         if counted is not None:
             self._unbias[~counted] = 0.0
@@ -330,7 +330,8 @@ class BagSums:
     def add(self, batch: Batch, threads: ThreadPoolExecutor | None = None) -> None:
         """Add points: parts of the batch by threads, their sums in order."""
         width = max(self._features.n_outputs, batch.points.shape[1])
-        blocks = list(blocks_of(batch.starts, max(1, self._block_bytes // (8 * width))))
+        each = 4 if self._single else 8
+        blocks = list(blocks_of(batch.starts, max(1, self._block_bytes // (each * width))))
         parts = [blocks[i : i + PART_BLOCKS] for i in range(0, len(blocks), PART_BLOCKS)]
         with Progress("pooling points", len(parts), wanted() and len(parts) > PARTS) as bar:
             for start in range(0, len(parts), PARTS):

@@ -30,7 +30,7 @@ from bagwise.bags.validation import (
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.prior import ConvolvedPrior, Prior, learnt_prior
 from bagwise.embedding.running import RunningSums, SummedBags, same
-from bagwise.embedding.sums import BagStats, summarise, summarise_each, weighed
+from bagwise.embedding.sums import MANY_POINTS, BagStats, summarise, summarise_each, weighed
 from bagwise.estimators.embeddings import (
     COVARIANCE_FLOOR,
     BagEmbedding,
@@ -41,7 +41,7 @@ from bagwise.estimators.embeddings import (
 from bagwise.estimators.explanation import Directions, Explanation, Witness, one_bag
 from bagwise.exceptions import BagwiseError, BagwiseWarning, InvalidLabelsError
 from bagwise.features.maps import Features, LandmarkFeatures
-from bagwise.heads.base import AnyHead, Head, Task, for_each_class, heads_of, of_each_class
+from bagwise.heads.base import AnyHead, Head, Task, for_each_class, heads_of, of_each_class, some_of
 from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.inference.history import History
 from bagwise.likelihoods.base import Likelihood
@@ -54,6 +54,11 @@ from bagwise.predictions.latent import Query
 FAR = 20.0
 
 WITHOUT_COVARIANCE = "Use BayesianLinearRegressor or BayesianLogisticClassifier, which do not ask."
+
+# Bags on which features are compared where there are very many points, and points of each that
+# count: its distribution is known well by then.
+FEW_BAGS = 1000
+FEW_POINTS = 2000
 
 # Arrays of up to so many numbers are shown; of larger ones, the shape.
 SHOWN = 4
@@ -130,7 +135,8 @@ class BagEstimator(ShowsLearnt, TakesBags):
         """Fit to bags X (anything that :func:`bagwise.as_bags` takes) and labels y (n_bags,).
 
         Labels are in the order of the bags, or have their ids: as a dict, or in a pandas index that
-        holds them. :func:`bagwise.bags.per_bag.in_bag_order` has the rule.
+        holds them. :func:`bagwise.bags.per_bag.in_bag_order` has the rule. With more than two
+        million points, kernel and bandwidth are chosen on at most 2,000 points of 1,000 bags.
         ``sample_weight`` (n_bags,) weighs each bag's term in the loss or log likelihood, relative
         to the average bag.
         """
@@ -138,19 +144,37 @@ class BagEstimator(ShowsLearnt, TakesBags):
         task = self.make_task(bags, y, sample_weight)
         self._check_embedding()
         self._check_parameters()
+        candidates, losses = None, list[float]()
+        if self.embedding.n_candidates > 1 and bags.n_points > MANY_POINTS:
+            some = some_of(bags.n_bags, FEW_BAGS)
+            few = bags.some(some, FEW_POINTS)
+            losses, _ = self._compared(few, task.take(some), self.embedding.candidates(few))
+            candidates = [self.embedding.candidates(bags)[int(np.argmin(losses))]]
+        found, best = self._compared(bags, task, candidates)
+        losses = losses or found
+        best = self._with_learnt(bags, task, *best)
+        self._keep(bags, task, best[0], self._finish_head(*best, task))
+        return self._keep_losses(bags, losses)
+
+    def _compared(
+        self, bags: Bags, task: Task, candidates: list[Features] | None
+    ) -> tuple[list[float], tuple[Pooled, AnyHead]]:
+        """Fit a head to each of some features, by default all that there are.
+
+        Returns the loss of each, and the best of them with its head.
+        """
+        one = candidates is not None and len(candidates) == 1
+        losses, handicaps = list[float](), [0.0] if one else self._handicaps(bags)
         best: tuple[Pooled, AnyHead] | None = None
-        losses, handicaps = list[float](), self._handicaps(bags)
-        with Progress("fitting", self.embedding.n_candidates, wanted()) as bar:
-            for pooled, handicap in zip(self.pooled(bags), handicaps, strict=True):
+        with Progress("fitting", len(handicaps), wanted()) as bar:
+            for pooled, handicap in zip(self.pooled(bags, candidates), handicaps, strict=True):
                 head = self._fit_head_alone(pooled, task)
                 losses.append(head.loss + handicap)
                 if best is None or losses[-1] < min(losses[:-1]):
                     best = pooled, head
                 bar.advance()
         assert best is not None
-        best = self._with_learnt(bags, task, *best)
-        self._keep(bags, task, best[0], self._finish_head(*best, task))
-        return self._keep_losses(bags, losses)
+        return losses, best
 
     def fit_pooled(self, pooled: Pooled, bags: Bags, task: Task) -> Self:
         """Fit to bags whose features are there already, as :func:`bagwise.tune` does."""
@@ -249,9 +273,9 @@ class BagEstimator(ShowsLearnt, TakesBags):
             self.bandwidth_ = pooled.features.kernel.bandwidth
         return self
 
-    def pooled(self, bags: Bags) -> Iterator[Pooled]:
+    def pooled(self, bags: Bags, candidates: list[Features] | None = None) -> Iterator[Pooled]:
         """Make features of the training bags; several, if kernel or bandwidth are to be chosen."""
-        candidates = self.embedding.candidates(bags)
+        candidates = self.embedding.candidates(bags) if candidates is None else candidates
         stats = summarise_each(bags, candidates, covariance=self.needs_covariance)
         yield from map(Pooled, candidates, stats)
 

@@ -22,7 +22,13 @@ from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.prior import learnt_prior
 from bagwise.embedding.running import SummedBags
 from bagwise.embedding.sums import BagStats, Thrift, summarise, summarise_each
-from bagwise.estimators.base import WITHOUT_COVARIANCE, BagEstimator, BagRegressor, Pooled
+from bagwise.estimators.base import (
+    FEW_POINTS,
+    WITHOUT_COVARIANCE,
+    BagEstimator,
+    BagRegressor,
+    Pooled,
+)
 from bagwise.estimators.classifiers import BagClassifier
 from bagwise.estimators.embeddings import (
     COVARIANCE_FLOOR,
@@ -34,7 +40,7 @@ from bagwise.estimators.label_kinds import COUNTS, LabelKind, check_positive, ch
 from bagwise.exceptions import BagwiseError
 from bagwise.features.maps import Features
 from bagwise.heads import gp_fit
-from bagwise.heads.base import AnyHead, Task, heads_of
+from bagwise.heads.base import AnyHead, Task, heads_of, some_of
 from bagwise.heads.gp import GPHead
 from bagwise.heads.gp_draws import GPDraws
 from bagwise.inference.diagnostics import Diagnostics, diagnose, warn_if_bad
@@ -58,9 +64,6 @@ TRIAL_LANDMARKS = 60
 
 # Candidates that are tried again with more bags and all landmarks.
 SHORTLIST = 2
-
-# Points of a bag that count when kernels are compared: its distribution is known well by then.
-MOST_POINTS = 2000
 
 # Log evidence of all bags that is no reason to prefer a kernel to a simpler one: odds of 7 to 1.
 # Of a dozen kernels that are about as good, the one of the largest evidence is the luckiest.
@@ -187,8 +190,8 @@ class DistributionGP(BagEstimator):
         ways, tried = self._ways(bags), dict[Place, tuple[str, float]]()
         way, place, fitted = ways[0], 0, None
         if self.embedding.n_candidates > 1:
-            some = gp_fit.some_of(bags.n_bags, gp_fit.SEARCH_BAGS)
-            few, known = bags.some(some, MOST_POINTS), task.take(some)
+            some = some_of(bags.n_bags, gp_fit.SEARCH_BAGS)
+            few, known = bags.some(some, FEW_POINTS), task.take(some)
             self._few = some, few
             tried = self._try_out(few, known, ways)
             losses = {at: loss for at, (_, loss) in tried.items()}
@@ -236,7 +239,7 @@ class DistributionGP(BagEstimator):
         Bags that are centred are tried only with the kernels that were the best of those that are
         not.
         """
-        some = gp_fit.some_of(bags.n_bags, gp_fit.TRIAL_BAGS)
+        some = some_of(bags.n_bags, gp_fit.TRIAL_BAGS)
         bags, task = bags[some], task.take(some)
         tried = dict[Place, tuple[str, float]]()
         places = list(range(self.embedding.count(bags)))
@@ -247,6 +250,8 @@ class DistributionGP(BagEstimator):
                     places = [place for _, place in _best(known, CENTRED)]
                 found = self._pooled_candidates(bags, way, places, TRIAL_LANDMARKS, exact=False)
                 pooled = dict(found)
+                if not pooled:
+                    continue
                 for each in pooled.values():
                     need_covariance(each.stats, WITHOUT_COVARIANCE)
 
@@ -257,10 +262,10 @@ class DistributionGP(BagEstimator):
 
                 # each with one thread of BLAS, as for any other head
                 with one_thread("blas"), ThreadPoolExecutor(joblib.cpu_count()) as threads:
-                    first, *others = pooled.values()
-                    heads = [fitted(first)]
+                    features = list(pooled.values())
+                    heads = [fitted(each) for each in features[:1]]
                     self._near = self._near or heads_of(heads[0])[0].scales
-                    heads += threads.map(fitted, others)
+                    heads += threads.map(fitted, features[1:])
                 for (place, each), head in zip(pooled.items(), heads, strict=True):
                     tried[way, place] = _name(each.features, place), float(head.loss)
         return tried
@@ -603,8 +608,8 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
     ) -> AnyHead:
         """Return the head with a bag part that is true of bags that are cut in two."""
         if few is None:
-            some = gp_fit.some_of(bags.n_bags, gp_fit.SEARCH_BAGS)
-            few = some, bags.some(some, MOST_POINTS)
+            some = some_of(bags.n_bags, gp_fit.SEARCH_BAGS)
+            few = some, bags.some(some, FEW_POINTS)
         some, bags = few
         cut = bags.sizes >= LEAST_TO_CUT
         if bags.weights is not None:

@@ -434,3 +434,14 @@ def of_each_class(head: Any, value: Callable[[Any], Any]) -> Any:
     if len(values) == 1 or values[0] is None:
         return values[0]
     return np.array(values)
+
+
+def some_of(n: int, most: int) -> Int[np.ndarray, " k"]:
+    """Return the places of some bags, chosen at random but always the same, in order.
+
+    Examples
+    --------
+    >>> some_of(3, 10)
+    array([0, 1, 2])
+    """
+    return np.sort(np.random.default_rng(0).permutation(n)[:most])

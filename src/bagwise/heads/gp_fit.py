@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.heads.base import ClassHeads, heads_of
+from bagwise.heads.base import ClassHeads, heads_of, some_of
 from bagwise.heads.gp import GPHead
 from bagwise.heads.gp_draws import Drawn, GPDraws
 from bagwise.inference.gp_evidence import GPProblem
@@ -120,8 +120,3 @@ def _take(problems: Problems, most: int) -> Problems:
 def _at_most(problems: Problems, most: int) -> Problems:
     """Return the problems, of some of their bags if they have too many."""
     return problems if len(problems[0].labels) <= most else _take(problems, most)
-
-
-def some_of(n: int, most: int) -> np.ndarray:
-    """Return the places of some bags, chosen at random but always the same, in order."""
-    return np.sort(np.random.default_rng(0).permutation(n)[:most])
