@@ -173,3 +173,48 @@ def test_another_engine_is_one_class(tmp_path):
     known = {"bag": "bag", "features": ["x"], "piece_rows": 40, "progress": False}
     found = Bags.scan_parquet(path, engine=Backwards(), **known)
     assert found.ids.tolist() == Bags.scan_parquet(path, **known).ids.tolist()
+
+
+KEYS = {
+    "positions": np.array([7, 2, 30, 11, 5]),
+    "mask": np.arange(40) % 3 == 1,
+    "slice": slice(4, 20),
+    "steps": slice(30, 3, -2),
+    "ids": lambda bags: bags.ids[[9, 1, 4]].tolist(),
+    "none": slice(0, 0),
+}
+
+
+@pytest.mark.parametrize("engine", [None, "local"])
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_some_bags_of_a_file_are_those_of_the_same_bags_in_memory(tmp_path, key, engine):
+    path = stream_files.write(tmp_path / "p.parquet", stream_files.table(), row_group_size=20)
+    options = {"bag": "bag", "features": ["x", "z"], "covariates": ["age"], "weights": "w"}
+    stream = Bags.scan_parquet(
+        path, **options, engine=engine, batch_rows=23, piece_rows=60, progress=False
+    )
+    bags = Bags.from_parquet(path, **options)
+    if callable(key):
+        key = key(bags)
+    if isinstance(key, np.ndarray) and key.dtype == bool:
+        key = np.resize(key, bags.n_bags)
+    found, expected = stream[key], bags[key]
+    assert isinstance(found, BagStream)
+    assert found.ids.tolist() == expected.ids.tolist()
+    for name in ("offsets", "shape", "n_points", "n_features", "covariates"):
+        assert_array_equal(getattr(found, name), getattr(expected, name))
+    assert_allclose(found.effective_sizes, expected.effective_sizes, rtol=1e-13)
+    points, shares = found.rows_at(np.arange(found.n_points))
+    assert_array_equal(points, expected.points)
+    assert_allclose(shares, expected.shares, rtol=1e-13)
+    again = found[::-1]  # some of some
+    assert_array_equal(again.rows_at(np.arange(again.n_points))[0], expected[::-1].points)
+
+
+def test_what_cannot_be_chosen_of_a_file_is_said(tmp_path):
+    path = stream_files.write(tmp_path / "p.parquet", stream_files.table())
+    stream = Bags.scan_parquet(path, bag="bag", features=["x"], progress=False)
+    with pytest.raises(InvalidBagsError, match="the points of a single bag stay on disk"):
+        stream[3]
+    with pytest.raises(InvalidBagsError, match="a bag on disk was chosen twice"):
+        stream[[1, 2, 1]]

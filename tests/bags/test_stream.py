@@ -259,7 +259,6 @@ def stream(tmp_path):
         lambda stream: stream.points,
         lambda stream: stream.weights,
         lambda stream: stream[0],
-        lambda stream: stream[:3],
         lambda stream: list(stream),
         lambda stream: stream.with_points(np.zeros((900, 2))),
         lambda stream: Bags.concatenate([stream, stream]),

@@ -20,6 +20,8 @@ from bagwise.estimators.classifiers import (
     BDRClassifier,
     ShrinkageClassifier,
 )
+from bagwise.estimators.conformal import Conformal
+from bagwise.estimators.cross_validation import cross_val_predict_dist
 from bagwise.estimators.mean_embedding import MeanEmbeddingRidge
 from bagwise.estimators.regressors import (
     BayesianLinearRegressor,
@@ -203,18 +205,23 @@ def test_the_order_of_rows_does_not_matter(tmp_path):
     assert_allclose(*predictions, rtol=1e-8)
 
 
-def test_tuning_on_other_bags_takes_streams_and_folds_do_not(tmp_path):
+def test_searches_and_folds_take_streams(tmp_path):
     (stream, y), (bags, _) = both(tmp_path, **ROLES, label="y")
     grid = {"n_landmarks": [5, 10], "bandwidth": [1.0]}
     options = {"grid": grid, "progress": False}
-    found = tune(ShrinkageRegressor(), stream, y, validation=(stream, y), **options)
-    expected = tune(ShrinkageRegressor(), bags, y, validation=(bags, y), **options)
-    assert found.params == expected.params
-    assert_allclose(found.score, expected.score, rtol=1e-8)
-    with pytest.raises(InvalidBagsError, match="bags on disk cannot be indexed"):
-        tune(ShrinkageRegressor(), stream, y, **options)
-    with pytest.raises(InvalidBagsError, match="bags on disk cannot be indexed"):
-        cross_val_score(ShrinkageRegressor(), stream, y, cv=2, error_score="raise")
+    for more in ({"validation": (stream, y)}, {"cv": 3}):
+        found = tune(ShrinkageRegressor(), stream, y, **more, **options)
+        expected = tune(ShrinkageRegressor(), bags, y, **more, **options)
+        assert found.params == expected.params
+        assert_allclose(found.score, expected.score, rtol=1e-8)
+    scores = [cross_val_score(ShrinkageRegressor(), some, y, cv=3) for some in (stream, bags)]
+    assert_allclose(*scores, rtol=1e-8)
+    model = BayesianLinearRegressor()
+    found, expected = (cross_val_predict_dist(model, some, y, cv=3) for some in (stream, bags))
+    assert_allclose(found.mean, expected.mean, rtol=1e-8)
+    assert_allclose(found.std, expected.std, rtol=1e-8)
+    found, expected = (Conformal(model).fit(some, y).predict_dist(some) for some in (stream, bags))
+    assert_allclose(found.interval(0.9), expected.interval(0.9), rtol=1e-8)
 
 
 def test_exact_double_sums_need_points_in_memory(tmp_path):

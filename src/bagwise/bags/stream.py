@@ -10,10 +10,11 @@ import numpy as np
 from jaxtyping import Float, Float64, Int64
 
 from bagwise._utils.work import Progress
-from bagwise.bags.grouping import group_columns, keys
+from bagwise.bags.grouping import bag_positions, group_columns, keys
+from bagwise.bags.per_bag import rows_by_key
 from bagwise.bags.stacked import Batch, StackedBags
 from bagwise.bags.tables.census import BagCounts, Rows
-from bagwise.bags.tables.reader import Passes, Reading
+from bagwise.bags.tables.reader import Passes, PieceBags, Reading
 from bagwise.exceptions import InvalidBagsError
 
 T = TypeVar("T")
@@ -26,9 +27,12 @@ class StreamedBags(StackedBags):
     :meth:`batches`; whatever asks for all of them is refused.
     """
 
-    feature_mean: Float64[np.ndarray, " n_features"]
-    feature_std: Float64[np.ndarray, " n_features"]
-    feature_range: tuple[Float64[np.ndarray, " n_features"], Float64[np.ndarray, " n_features"]]
+    # Of the points, as the first pass found them; None of some of the bags of a stream.
+    feature_mean: Float64[np.ndarray, " n_features"] | None
+    feature_std: Float64[np.ndarray, " n_features"] | None
+    feature_range: (
+        tuple[Float64[np.ndarray, " n_features"], Float64[np.ndarray, " n_features"]] | None
+    )
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.refuse("a stream is made from a file")
@@ -58,7 +62,7 @@ class StreamedBags(StackedBags):
         """Raise, for what can only be done in memory."""
         raise InvalidBagsError.because(
             found,
-            "bags in memory, for whatever works on single points or some of the bags",
+            "bags in memory, for whatever works on single points",
             "Read them with Bags.from_parquet; or keep to fit and predict of models with "
             "landmarks, such as ShrinkageRegressor() or MeanEmbeddingRidge(exact=False).",
         )
@@ -81,7 +85,7 @@ class StreamedBags(StackedBags):
     @property
     def n_features(self) -> int:
         """Number of features p of a point."""
-        return len(self.feature_mean)
+        return len(self._passes.schema.feature_names)
 
     @property
     def effective_sizes(self) -> Float64[np.ndarray, " n_bags"]:
@@ -94,7 +98,40 @@ class StreamedBags(StackedBags):
         return self._totals
 
     def __getitem__(self, key: Any) -> Any:
-        self.refuse("bags on disk cannot be indexed")
+        """Return some of the bags, as a stream: of the rows of the others nothing is used.
+
+        Keys are those of :meth:`StackedBags.__getitem__`, but no single bag, whose points are on
+        disk. Every pass still reads the whole file.
+        """
+        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
+            key = key[0]
+        key = rows_by_key(key, self.ids)
+        if isinstance(key, int | np.integer) and not isinstance(key, bool):
+            self.refuse("the points of a single bag stay on disk")
+        every = np.arange(self.n_bags)
+        chosen = every[key] if isinstance(key, slice) else bag_positions(key, self.n_bags)
+        place = np.full(self.n_bags, -1)
+        place[chosen] = np.arange(len(chosen))
+        if np.count_nonzero(place >= 0) < len(chosen):
+            self.refuse("a bag on disk was chosen twice")
+        kept = [np.flatnonzero(place[piece.bags] >= 0) for piece in self._pieces]
+        codes = {key: int(place[code]) for key, code in self._codes.items() if place[code] >= 0}
+        return self._like(
+            ids=self.ids[chosen],
+            offsets=np.concatenate([[0], np.cumsum(self.sizes[chosen])]),
+            covariates=None if self.covariates is None else self.covariates[chosen],
+            feature_mean=None,  # to be found in a pass of their own
+            feature_std=None,
+            feature_range=None,
+            _effective_sizes=self._effective_sizes[chosen],
+            _totals=self._totals[chosen],
+            _codes=codes,
+            _passes=replace(self._passes, bags=frozenset(codes)),
+            _pieces=[
+                PieceBags(place[piece.bags[rows]], piece.sizes[rows])
+                for piece, rows in zip(self._pieces, kept, strict=True)
+            ],
+        )
 
     def __iter__(self) -> Iterator[Any]:
         self.refuse("bags on disk cannot be gone through one by one")

@@ -145,9 +145,10 @@ def _moments(bags: Bags, low: Columns, high: Columns) -> tuple[Columns, Columns]
 
     Of a stream they are known, and only if some points lie outside is it read once more.
     """
-    if isinstance(bags, BagStream):
+    if isinstance(bags, BagStream) and bags.feature_range is not None:
         least, largest = bags.feature_range
         if (least >= low).all() and (largest <= high).all():
+            assert bags.feature_mean is not None and bags.feature_std is not None
             return bags.feature_mean, bags.feature_std
     title, p = "measuring columns", bags.n_features
     total, counts = np.zeros(p), np.zeros(p)
