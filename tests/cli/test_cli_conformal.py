@@ -131,4 +131,9 @@ def test_mistakes_are_told(folder):
     )
     assert "by_size" in refused(fit(folder, "y", "--set", "no_such=1"))
     assert "method is 'loo'" in refused(fit(folder, "y", "--set", "method=loo"))
-    assert "bags on disk cannot be indexed" in refused(fit(folder, "y", "--stream"))
+
+
+def test_files_that_stay_on_disk_are_calibrated_as_in_memory(folder):
+    streamed, kept = (fit(folder, "y", *more) for more in (("--stream",), ("--in-memory",)))
+    assert streamed.returncode == kept.returncode == 0
+    assert streamed.stdout.splitlines()[1:] == kept.stdout.splitlines()[1:]  # but for the seconds

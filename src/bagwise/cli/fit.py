@@ -92,7 +92,6 @@ def fit(
     written = written_as(sep, decimal, thousands, na)
     roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value, written)
     of_calibration, of_model = of_conformal(settings or []) if conformal else ({}, settings or [])
-    stream = False if tune or (conformal and stream is None) else stream  # folds are in memory
     with engine_of(cluster, workers, stream) as engine:
         data = read(points, roles, labels=labels, stream=stream, engine=engine)
         also = CONFORMAL if conformal else ()
