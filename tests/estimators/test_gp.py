@@ -178,8 +178,8 @@ def test_what_was_tried_is_kept():
     model = DistributionGPRegressor(KernelEmbedding(8, kernel="auto")).fit(
         [np.hstack([array, -array]) for array in arrays], y
     )
-    # two kernels of four bandwidths and three of none; three of them with centred bags too
-    assert len(model.tried_) == 14 and np.isfinite(list(model.tried_.values())).all()
+    # two kernels of four bandwidths, three of none, one of two; three of them with centred bags too
+    assert len(model.tried_) == 16 and np.isfinite(list(model.tried_.values())).all()
     assert sum(name.endswith("of centred bags") for name in model.tried_) == 3
     best = sorted(model.tried_, key=model.tried_.get)[:2]
     assert any(name.startswith(type(model.features_.kernel).__name__) for name in best)

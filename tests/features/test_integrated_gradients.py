@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
 from bagwise.features.integrated_gradients import split_by_column
-from bagwise.features.kernels import RBF, Additive, Energy, Kernel, Linear, Matern
+from bagwise.features.kernels import RBF, Additive, Energy, Kernel, Linear, Matern, Mixed
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
 
 RNG = np.random.default_rng(0)
@@ -36,6 +36,7 @@ SMOOTH = {
     "matern52": landmark_features(Matern(1.3, smoothness=2.5)),
     "linear": landmark_features(Linear()),
     "additive": landmark_features(Additive(base=RBF(1.3))),
+    "mixed": landmark_features(Mixed(1.3)),
     "unknown": landmark_features(Cauchy(1.3)),
     "fourier": FourierFeatures(SCALING, RNG.normal(size=(5, 3))),
 }

@@ -16,6 +16,7 @@ from bagwise.features.kernels import (
     Kernel,
     Linear,
     Matern,
+    Mixed,
     as_kernel,
     convolved,
 )
@@ -25,6 +26,7 @@ SMOOTHNESS = (0.5, 1.5, 2.5)
 STATIONARY = [RBF(0.8), *(Matern(0.8, smoothness=s) for s in SMOOTHNESS)]
 EVERY = [*STATIONARY, Linear(), Energy()]
 EVERY += [Additive(base=kernel) for kernel in EVERY]
+EVERY.append(Mixed(0.8))
 
 
 def log_convolved_constant(bandwidth: float, length: float, n_features: int) -> float:
@@ -40,6 +42,11 @@ def of_distance(kernel, x, y):
     """k(x, y) of one pair, from the textbook formulas."""
     if isinstance(kernel, Additive):
         return np.mean([of_distance(kernel.base, x[[j]], y[[j]]) for j in range(len(x))])
+    if isinstance(kernel, Mixed):
+        s, p, d = kernel.bandwidth, len(x), (x - y) ** 2
+        joint = [np.exp(-d.sum() / (2 * w**2)) for w in (s, 4 * s)]
+        alone = [np.exp(-d * p / (2 * w**2)).mean() for w in (s, 4 * s)]
+        return np.mean(joint + alone)
     if isinstance(kernel, Linear):
         return float(np.dot(x, y))
     if isinstance(kernel, Energy):
@@ -153,7 +160,7 @@ def test_names_stand_for_kernels():
     assert as_kernel("matern12").smoothness == 0.5
     assert as_kernel("additive-matern32") == Additive(base=Matern(smoothness=1.5))
     assert as_kernel(kernel := RBF(2.0)) is kernel
-    assert len(KERNELS) == 12
+    assert len(KERNELS) == 13
 
 
 def test_unknown_name_lists_the_known_ones():

@@ -103,7 +103,7 @@ def test_its_gradient_is_that_of_differences(equal):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("kernel", ["rbf", "matern32", "linear", "energy", "additive-rbf"])
+@pytest.mark.parametrize("kernel", ["rbf", "matern32", "linear", "energy", "additive-rbf", "mixed"])
 def test_statistics_are_those_of_the_sums(kernel, weighted):
     bags, y = some_bags(weighted=weighted)
     model = bagwise.ShrinkageRegressor(KernelEmbedding(5, kernel=kernel, bandwidth=1.0))

@@ -29,7 +29,7 @@ from bagwise.bags.validation import (
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.sums import BagStats, summarise
 from bagwise.exceptions import BagwiseError, InvalidBagsError
-from bagwise.features.kernels import Kernel, Linear, as_kernel
+from bagwise.features.kernels import Kernel, Linear, Mixed, as_kernel
 from bagwise.features.maps import (
     DEFAULT_LANDMARKS,
     Features,
@@ -46,10 +46,12 @@ from bagwise.inference.settings import Training
 
 # Multiples of the median heuristic that bandwidth="auto" chooses from.
 AUTO_SCALES = (0.5, 1.0, 2.0, 4.0)
+AUTO_SCALES_OF_MIXED = (0.5, 2.0)  # each of which is two bandwidths
 
 # Kernels that kernel="auto" chooses from, from those that see most of a bag to the one that sees
-# its mean alone; the first is taken where there is nothing to choose by.
-AUTO_KERNELS = ("rbf", "energy", "additive-rbf", "additive-energy", "linear")
+# its mean alone, and the one that is for all; the first is taken where there is nothing to choose
+# by.
+AUTO_KERNELS = ("rbf", "energy", "additive-rbf", "additive-energy", "linear", "mixed")
 
 # Relative floor of the within-bag covariance; see bagwise.embedding.posterior.with_floor.
 COVARIANCE_FLOOR = 0.01
@@ -149,7 +151,9 @@ class BagEmbedding(TransformerMixin, TakesBags):
         if not _lacks_bandwidth(kernel):
             return (None,)
         scale = number_or("bandwidth", self.bandwidth, "auto", of=self._name)
-        return AUTO_SCALES if scale is None else (scale,)
+        if scale is not None:
+            return (scale,)
+        return AUTO_SCALES_OF_MIXED if isinstance(kernel, Mixed) else AUTO_SCALES
 
     def scales(self, n_columns: int) -> list[tuple[float | None, ...]]:
         """Return the multiples of the median heuristic that are tried, for each kernel."""
@@ -187,6 +191,12 @@ class BagEmbedding(TransformerMixin, TakesBags):
     def count(self, bags: Bags) -> int:
         """Return the number of sets of features that are tried of these bags."""
         return self._count(bags.n_features)
+
+    def places_of(self, kind: type[Kernel], bags: Bags) -> list[int]:
+        """Return which of the sets of features have a kernel of some kind."""
+        kernels = self._kernels(bags.n_features)
+        each = [kernel for kernel in kernels for _ in self._scales(kernel)]
+        return [place for place, kernel in enumerate(each) if isinstance(kernel, kind)]
 
     def _count(self, n_columns: int) -> int:
         return sum(map(len, self.scales(n_columns)))

@@ -5,7 +5,7 @@ They know what the linear models know of a bag, and are not linear in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -38,6 +38,7 @@ from bagwise.estimators.embeddings import (
 )
 from bagwise.estimators.label_kinds import COUNTS, LabelKind, check_positive, check_support
 from bagwise.exceptions import BagwiseError
+from bagwise.features.kernels import Mixed
 from bagwise.features.maps import Features
 from bagwise.heads import gp_fit
 from bagwise.heads.base import AnyHead, Task, heads_of, some_of
@@ -65,8 +66,8 @@ TRIAL_LANDMARKS = 60
 # Candidates that are tried again with more bags and all landmarks.
 SHORTLIST = 2
 
-# Log evidence of all bags that is no reason to prefer a kernel to a simpler one: odds of 7 to 1.
-# Of a dozen kernels that are about as good, the one of the largest evidence is the luckiest.
+# Log evidence of all bags that is no reason to prefer a kernel to a mixed or simpler one: odds of 7
+# to 1. Of a dozen kernels that are about as good, the one of the largest evidence is the luckiest.
 NO_REASON = 2.0
 
 # The same for centred bags, which have lost where they were: that the shape alone counts is a
@@ -101,10 +102,13 @@ def _best(losses: dict[Place, float], most: int) -> list[Place]:
     return sorted(losses, key=losses.__getitem__)[:most]
 
 
-def _simplest(losses: dict[Place, float], n_bags: int) -> Place:
-    """Return the simplest of those whose evidence is about the largest.
+def _in_doubt(losses: dict[Place, float], n_bags: int, mixed: Collection[int]) -> Place:
+    """Return which of those to take whose evidence is about the largest.
 
-    Candidates become simpler from first to last; bags are centred only where that is worth more.
+    The best of those that mix kernels, at ``mixed`` places: where the evidence cannot tell, the
+    kernel of the largest is the one that fits these labels best by chance, and is too sure. Else
+    the simplest: candidates become simpler from first to last. Bags are centred only where that is
+    worth more.
     """
     as_they_are = {place: loss for place, loss in losses.items() if not place[0]}
     gain = min(as_they_are.values(), default=np.inf) - min(losses.values())
@@ -112,6 +116,9 @@ def _simplest(losses: dict[Place, float], n_bags: int) -> Place:
         losses = as_they_are
     least = min(losses.values())
     good = [place for place in losses if n_bags * (losses[place] - least) <= NO_REASON]
+    for_all = [place for place in good if place[1] in mixed]
+    if for_all:
+        return min(for_all, key=losses.__getitem__)
     return max(good, key=lambda place: (not place[0], place[1]))
 
 
@@ -216,7 +223,8 @@ class DistributionGP(BagEstimator):
         ``whole`` whether these are all with all of their points, so that the fit is the last.
         """
         fitted = dict[Place, tuple[Pooled, AnyHead]]()
-        likely = [_simplest(losses, n_bags), *_best(losses, SHORTLIST)]
+        mixed = self.embedding.places_of(Mixed, bags)
+        likely = [_in_doubt(losses, n_bags, mixed), *_best(losses, SHORTLIST)]
         shortlist = list(dict.fromkeys(likely))[:SHORTLIST]
         ways = {way: [place for of, place in shortlist if of == way] for way, _ in shortlist}
         with Progress("fitting", len(shortlist), wanted()) as bar:
@@ -227,8 +235,9 @@ class DistributionGP(BagEstimator):
                         bar.advance()
         if not fitted:
             as_they_are = {place: loss for place, loss in losses.items() if not place[0]}
-            return _simplest(as_they_are or losses, n_bags), None
-        best = _simplest({place: head.loss for place, (_, head) in fitted.items()}, n_bags)
+            return _in_doubt(as_they_are or losses, n_bags, mixed), None
+        found = {place: head.loss for place, (_, head) in fitted.items()}
+        best = _in_doubt(found, n_bags, mixed)
         return best, fitted[best]
 
     def _try_out(

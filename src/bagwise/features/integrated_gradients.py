@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float, Float64
 from scipy.spatial.distance import cdist
 
-from bagwise.features.kernels import RBF, Additive, Kernel, Linear, Matern
+from bagwise.features.kernels import RBF, Additive, Kernel, Linear, Matern, Mixed
 from bagwise.features.maps import Features, FourierFeatures, LandmarkFeatures
 from bagwise.features.network import NetworkFeatures
 
@@ -81,6 +81,9 @@ def _landmarks(kernel: Kernel, u: Landmarks, v: Weights, x: Matrix) -> Matrix:
         columns = [slice(j, j + 1) for j in range(x.shape[1])]
         parts = [_landmarks(kernel.base, u[:, j], v, x[:, j]) for j in columns]
         return np.hstack(parts) / x.shape[1]
+    if isinstance(kernel, Mixed):
+        mixed = [_landmarks(part, u, v, x) for part in kernel.parts(x.shape[1])]
+        return sum(mixed[1:], start=mixed[0]) / len(mixed)
     change = (kernel(x, u) - kernel(np.zeros_like(x[:1]), u)) @ v
     if x.shape[1] == 1:
         return change[:, None]

@@ -266,6 +266,54 @@ class Additive(Kernel):
         return frequencies
 
 
+# Bandwidths of the parts of a mixed kernel, in units of its own.
+MIXED_SCALES = (1.0, 4.0)
+
+
+@dataclass(frozen=True)
+class Mixed(Kernel):
+    """Fine and coarse, of all coordinates at once and of each alone: what to take when in doubt.
+
+    k = ¼ {RBF(σ_k) + RBF(4σ_k) + additive RBF(σ_k/√p) + additive RBF(4σ_k/√p)}
+
+    A coordinate has a p-th of the squared distance, hence the bandwidths of the additive parts.
+
+    Examples
+    --------
+    >>> Mixed(bandwidth=1.0)(np.zeros((1, 2)), np.array([[0.0, 0.0], [2.0, 0.0]])).round(4)
+    array([[1.    , 0.6041]])
+    """
+
+    def parts(self, n_features: int) -> list[Kernel]:
+        """Return the kernels whose mean it is, of points with so many coordinates."""
+        scales = [scale * self._scale() for scale in MIXED_SCALES]
+        alone = [Additive(base=RBF(scale / np.sqrt(n_features))) for scale in scales]
+        return [*map(RBF, scales), *alone]
+
+    def __call__(self, x: Any, y: Any) -> Any:
+        """Return the Gram matrix (n, m)."""
+        return _mean_of([part(x, y) for part in self.parts(x.shape[1])])
+
+    def single(self, x: Any, y: Any) -> Any:
+        """Return the Gram matrix in single precision."""
+        return _mean_of([part.single(x, y) for part in self.parts(x.shape[1])])
+
+    def frequencies(self, n_features: int, n: int, rng: np.random.Generator) -> Any:
+        """Draw as many frequencies from each of the parts, as far as that is possible."""
+        parts = self.parts(n_features)
+        counts = [(n + k) // len(parts) for k in range(len(parts))]
+        drawn = zip(parts, counts, strict=True)
+        return np.vstack([part.frequencies(n_features, count, rng) for part, count in drawn])
+
+
+def _mean_of(grams: list[Any]) -> Any:
+    total = grams[0]
+    for gram in grams[1:]:
+        total += gram
+    total /= len(grams)
+    return total
+
+
 KERNELS: dict[str, Kernel] = {
     "rbf": RBF(),
     "matern12": Matern(smoothness=0.5),
@@ -275,6 +323,7 @@ KERNELS: dict[str, Kernel] = {
     "energy": Energy(),
 }
 KERNELS |= {f"additive-{name}": Additive(base=kernel) for name, kernel in KERNELS.items()}
+KERNELS["mixed"] = Mixed()
 
 # What a kernel may be in a saved model: a new one has a name above, and is among them.
 KERNEL_CLASSES = tuple(dict.fromkeys(type(kernel) for kernel in KERNELS.values()))

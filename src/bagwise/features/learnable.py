@@ -17,7 +17,16 @@ import numpy as np
 
 from bagwise.bags.validation import wrong
 from bagwise.exceptions import BagwiseError
-from bagwise.features.kernels import RBF, Additive, Energy, Kernel, Linear, Matern
+from bagwise.features.kernels import (
+    MIXED_SCALES,
+    RBF,
+    Additive,
+    Energy,
+    Kernel,
+    Linear,
+    Matern,
+    Mixed,
+)
 from bagwise.features.maps import Features, LandmarkFeatures, limited_log_weights
 from bagwise.features.network import NetworkFeatures
 
@@ -314,6 +323,12 @@ def kernel_values(kernel: Kernel, x: Any, y: Any, bandwidth: Any) -> Any:
             kernel_values(kernel.base, x[:, j : j + 1], y[:, j : j + 1], bandwidth) for j in columns
         ]
         return jax.tree.reduce(jnp.add, parts) / x.shape[1]
+    if isinstance(kernel, Mixed):
+        scales = [scale * bandwidth for scale in MIXED_SCALES]
+        joint = [kernel_values(RBF(), x, y, scale) for scale in scales]
+        root = float(np.sqrt(x.shape[1]))
+        alone = [kernel_values(Additive(), x, y, scale / root) for scale in scales]
+        return sum(joint + alone) / (len(joint) + len(alone))
     if isinstance(kernel, Linear):
         return x @ y.T
     squared = jnp.maximum(jnp.sum(x**2, 1)[:, None] + jnp.sum(y**2, 1) - 2.0 * (x @ y.T), 0.0)
