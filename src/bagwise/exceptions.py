@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from typing import Self
 
+__all__ = [
+    "BagwiseError",
+    "BagwiseWarning",
+    "InvalidBagsError",
+    "InvalidLabelsError",
+    "SavedModelError",
+    "UnknownBagError",
+]
+
 
 class BagwiseError(ValueError):
     """Something given to bagwise cannot be used.

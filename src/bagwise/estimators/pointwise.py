@@ -21,6 +21,8 @@ from bagwise.bags.validation import check_columns
 from bagwise.estimators.embeddings import BagEmbedding, tags_of_bags
 from bagwise.exceptions import BagwiseError
 
+__all__ = ["BagPipeline", "PointwiseTransformer", "make_pipeline"]
+
 
 class PointwiseTransformer(TransformerMixin, BaseEstimator):
     """Apply a scikit-learn transformer to every point, keeping bags, weights and covariates.

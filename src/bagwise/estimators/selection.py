@@ -31,6 +31,8 @@ from bagwise.estimators.scorers import predict_dist
 from bagwise.exceptions import BagwiseError
 from bagwise.predictions.metrics import class_scores
 
+__all__ = ["TuneResult", "paper_grid", "tune"]
+
 # Scores of each bag, the smaller the better.
 REAL_METRICS = {
     "nll": lambda prediction, y: -prediction.log_prob(y),

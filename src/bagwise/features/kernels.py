@@ -12,6 +12,8 @@ from scipy.spatial.distance import cdist
 from bagwise.bags.validation import LARGEST, is_positive
 from bagwise.exceptions import BagwiseError
 
+__all__ = ["RBF", "Additive", "Energy", "Kernel", "Linear", "Matern", "as_kernel"]
+
 # A distance, in bandwidths, at which every kernel is 0 to the last digit.
 FAR = 800.0
 

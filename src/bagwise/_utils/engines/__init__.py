@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 from bagwise.exceptions import BagwiseError
 
+__all__ = ["DaskEngine", "Engine", "LocalEngine", "as_engine"]
+
 T = TypeVar("T")
 S = TypeVar("S")
 
