@@ -35,6 +35,11 @@ class Kernel:
     ----------
     bandwidth : float, optional
         Length scale σ_k. ``None`` leaves it to the median heuristic of the model.
+
+    Examples
+    --------
+    >>> RBF(bandwidth=1.0).with_bandwidth(3.0).bandwidth
+    3.0
     """
 
     bandwidth: float | None = None
