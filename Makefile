@@ -61,6 +61,13 @@ docs: $(VENV)/.installed-docs ## the site, into docs/_build/html: every warning 
 	@PYTHONPATH=src $(BIN)/python -m sphinx -q -b html -W --keep-going -n docs $(SITE)
 	@$(BIN)/python docs/check_links.py $(SITE)
 
+.PHONY: dist
+dist: $(STAMP) ## wheel and sdist, into dist, checked
+	@$(BIN)/python -m pip install --quiet --quiet -c constraints.txt -e ".[release]"
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m twine check --strict dist/*
+
 .PHONY: fuzz
 fuzz: $(STAMP) ## thousands of generated cases, hostile ones among them; "python -m fuzz" runs one again
 	@PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m fuzz
