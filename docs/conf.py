@@ -107,6 +107,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "bagwise"
 html_logo = "_static/logo.svg"
 html_favicon = "_static/logo.svg"
+html_context = {"default_mode": "auto"}
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
