@@ -51,6 +51,23 @@ test-newest: ## the tests with the newest versions there are, in .venv-newest
 	.venv-newest/bin/python -m pip install --quiet --quiet -e ".[test]"
 	.venv-newest/bin/python -m pytest -n auto --dist worksteal
 
+.PHONY: docs
+SITE := docs/_build/html
+$(VENV)/.installed-docs: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --quiet -c constraints.txt -e ".[docs]"
+	@touch $@
+
+docs: $(VENV)/.installed-docs ## the site, into docs/_build/html: every warning is an error, every link is followed
+	@PYTHONPATH=src $(BIN)/python -m sphinx -q -b html -W --keep-going -n docs $(SITE)
+	@$(BIN)/python docs/check_links.py $(SITE)
+
+.PHONY: dist
+dist: $(STAMP) ## wheel and sdist, into dist, checked
+	@$(BIN)/python -m pip install --quiet --quiet -c constraints.txt -e ".[release]"
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m twine check --strict dist/*
+
 .PHONY: fuzz
 fuzz: $(STAMP) ## thousands of generated cases, hostile ones among them; "python -m fuzz" runs one again
 	@PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m fuzz
@@ -70,5 +87,5 @@ format: $(STAMP) ## put the code in its standard form
 	$(BIN)/ruff format .
 
 clean: ## remove .venv and everything that can be made again
-	rm -rf $(VENV) .venv-lowest .venv-newest build dist .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .venv-lowest .venv-newest build dist docs/_build docs/auto_examples docs/reference/generated .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

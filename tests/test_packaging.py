@@ -20,10 +20,15 @@ OPTIONAL = PROJECT["optional-dependencies"]
 EXTRAS = OPTIONAL["arviz"] + OPTIONAL["learn"] + OPTIONAL["dask"]
 NEEDED = [Requirement(line) for line in PROJECT["dependencies"] + EXTRAS]
 TESTED = [Requirement(line) for line in OPTIONAL["test"] if not line.startswith("bagwise[")]
+SITE = [
+    Requirement(line)
+    for line in OPTIONAL["docs"] + OPTIONAL["release"]
+    if not line.startswith("bagwise[")
+]
 BUILD = [Requirement(line) for line in PYPROJECT["build-system"]["requires"]]
 USERS_CHOICE = {"anndata", "pandas", "polars"}  # used by those who have them
 
-by_name = pytest.mark.parametrize("requirement", NEEDED + TESTED, ids=lambda r: r.name)
+by_name = pytest.mark.parametrize("requirement", NEEDED + TESTED + SITE, ids=lambda r: r.name)
 
 
 def pins():
@@ -45,7 +50,7 @@ def imported():
     return found - set(sys.stdlib_module_names) - {"bagwise"}
 
 
-@pytest.mark.parametrize("requirement", NEEDED + TESTED + BUILD, ids=lambda r: r.name)
+@pytest.mark.parametrize("requirement", NEEDED + TESTED + SITE + BUILD, ids=lambda r: r.name)
 def test_every_requirement_is_a_floor_and_nothing_else(requirement):
     """Such are the lines that ``make test-lowest`` reads."""
     assert [bound.operator for bound in requirement.specifier] == [">="]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 TYPE_CHECKING = False  # not typing's: nothing is imported before Ctrl-C is seen to
 if TYPE_CHECKING:

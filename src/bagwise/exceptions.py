@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from typing import Self
 
+__all__ = [
+    "BagwiseError",
+    "BagwiseWarning",
+    "InvalidBagsError",
+    "InvalidLabelsError",
+    "SavedModelError",
+    "UnknownBagError",
+]
+
 
 class BagwiseError(ValueError):
     """Something given to bagwise cannot be used.
@@ -21,22 +30,66 @@ class BagwiseError(ValueError):
 
 
 class InvalidBagsError(BagwiseError):
-    """The points, ids, weights or covariates of some bags cannot be used."""
+    """The points, ids, weights or covariates of some bags cannot be used.
+
+    Examples
+    --------
+    >>> import bagwise
+    >>> bagwise.Bags.from_list([[[float("nan")]]])
+    Traceback (most recent call last):
+    ...
+    bagwise.exceptions.InvalidBagsError: bag 0, row 0, column 0 is nan; ...
+    """
 
 
 class InvalidLabelsError(BagwiseError):
-    """The labels cannot be used with these bags."""
+    """The labels cannot be used with these bags.
+
+    Examples
+    --------
+    >>> import bagwise
+    >>> bagwise.RBFNetworkRegressor().fit([[[1.0]], [[2.0]]], [1.0])
+    Traceback (most recent call last):
+    ...
+    bagwise.exceptions.InvalidLabelsError: ...
+    """
 
 
 class UnknownBagError(BagwiseError, KeyError):
-    """No bag has this id."""
+    """No bag has this id.
+
+    Examples
+    --------
+    >>> import bagwise
+    >>> bagwise.Bags.from_list({"anna": [[1.0]]})["ben"]
+    Traceback (most recent call last):
+    ...
+    bagwise.exceptions.UnknownBagError: ...
+    """
 
     __str__ = Exception.__str__  # a KeyError would show the sentence in quotes
 
 
 class SavedModelError(BagwiseError):
-    """A model cannot be saved as asked, or a file is no model that can be loaded."""
+    """A model cannot be saved as asked, or a file is no model that can be loaded.
+
+    Examples
+    --------
+    >>> import bagwise
+    >>> bagwise.load("no such file")
+    Traceback (most recent call last):
+    ...
+    bagwise.exceptions.SavedModelError: there is no file no such file; expected a model saved by
+    bagwise.save. Check the path.
+    """
 
 
 class BagwiseWarning(UserWarning):
-    """The result can be used, but probably not as it was meant."""
+    """The result can be used, but probably not as it was meant.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", BagwiseWarning)  # to stop where one arises
+    """

@@ -462,6 +462,14 @@ class BagStream(StreamedBags, Bags):
     Made by :meth:`Bags.scan_parquet` or :meth:`Bags.from_dask`. It has all that ``Bags`` have but
     the points: ``fit`` and ``predict`` of models with landmarks take it, and give what they give
     for the same bags in memory. Memory grows with the number of bags, not of points.
+
+    Examples
+    --------
+    >>> import bagwise.datasets
+    >>> path = bagwise.datasets.__path__[0] + "/polls.parquet"
+    >>> bags = Bags.scan_parquet(path, bag="race", features=["poll_margin"])
+    >>> bags.n_bags, bags.some(np.array([0]), 2).n_points <= 2
+    (1708, True)
     """
 
     def some(self, bags: Int64[np.ndarray, " k"], most_points: int) -> Bags:

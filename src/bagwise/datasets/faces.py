@@ -34,6 +34,13 @@ class Faces:
     names : (n_bags,) name of the person; two people may share one
     cnn_ages : (n_points,) the network's own prediction of the age in each image, as ``bags.points``
     folder : where the features are mapped from, or None if they are in memory
+
+    Examples
+    --------
+    >>> from bagwise.datasets import simulate_faces
+    >>> faces = simulate_faces(scale=0.01, n_features=8)
+    >>> faces.bags.n_bags == len(faces.labels) == len(faces.names), len(faces.cnn_ages) > 1000
+    (True, True)
     """
 
     bags: Bags
@@ -86,6 +93,13 @@ class FacesExperiment:
     ----------
     faces : all people
     seed : seed of the permutation
+
+    Examples
+    --------
+    >>> from bagwise.datasets import simulate_faces
+    >>> split = FacesExperiment(simulate_faces(scale=0.01, n_features=8), seed=0)
+    >>> split.train.bags.n_bags, split.test.bags.n_bags
+    (97, 39)
     """
 
     faces: Faces

@@ -30,7 +30,14 @@ PAPER_BAGS = {"train": 1000, "early_stop": 500, "validation": 500, "test": 1000}
 
 @dataclass(frozen=True, eq=False)
 class GammaSplit:
-    """Bags and their labels (n_bags,)."""
+    """Bags and their labels (n_bags,).
+
+    Examples
+    --------
+    >>> split = make_gamma(n_bags=4).test
+    >>> split.bags.n_bags, split.labels.shape
+    (4, (4,))
+    """
 
     bags: Bags
     labels: Float[np.ndarray, " n_bags"]
@@ -48,6 +55,12 @@ class GammaExperiment:
     noise_sd : standard deviation of the noise added to every entry
     fixed_size : points of every bag, or None for varying sizes
     n_bags : bags per split, by name of split
+
+    Examples
+    --------
+    >>> data = make_gamma(n_bags={"train": 6})
+    >>> data.train.bags.n_bags, data.seed, data.fixed_size
+    (6, 23, None)
     """
 
     seed: int
@@ -153,10 +166,24 @@ def make_gamma(
 
 
 def gamma_varying(percent_small: int = 25, seed: int = 23) -> GammaExperiment:
-    """Return the varying-size experiment: no noise, ``percent_small`` % of bags with 5 points."""
+    """Return the varying-size experiment: no noise, ``percent_small`` % of bags with 5 points.
+
+    Examples
+    --------
+    >>> data = gamma_varying(percent_small=50)
+    >>> data.percent_small, data.noise_sd, data.n_bags["train"]
+    (50, 0.0, 1000)
+    """
     return make_gamma(seed, percent_small=percent_small)
 
 
 def gamma_fixed(seed: int = 23) -> GammaExperiment:
-    """Return the fixed-size experiment: 1,000 points in every bag, noise of variance 1."""
+    """Return the fixed-size experiment: 1,000 points in every bag, noise of variance 1.
+
+    Examples
+    --------
+    >>> data = gamma_fixed(seed=24)
+    >>> data.fixed_size, data.noise_sd
+    (1000, 1.0)
+    """
     return make_gamma(seed, noise_sd=1.0, fixed_size=LARGE_SIZE)

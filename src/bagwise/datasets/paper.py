@@ -18,6 +18,12 @@ class PaperResult(NamedTuple):
     method : "Optimal", "RBF network", "BLR", "shrinkage", "shrinkageC", "BDR", ...
     metric : "mse", "rmse", "nll" or "coverage95"
     value : the score, rounded to six decimals
+
+    Examples
+    --------
+    >>> stored = load_paper_results(experiment="gamma-fixed", method="BLR", metric="mse")
+    >>> stored[0].setting, len(stored)
+    (23, 10)
     """
 
     experiment: str

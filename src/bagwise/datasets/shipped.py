@@ -48,6 +48,12 @@ class Polls:
     years : (n_bags,) year of the election, for grouped folds (not a feature)
     average : (n_bags,) plain mean of the polls' margins: the prediction to beat
     attribution : whom to credit, and the licence
+
+    Examples
+    --------
+    >>> polls = load_polls()
+    >>> polls.labels.shape, polls.bags.covariate_names
+    ((1708,), ('president', 'senate', 'governor', 'house'))
     """
 
     bags: Bags
@@ -87,6 +93,12 @@ class Musk:
     bags : one bag per molecule; points are conformations, described by 166 distances
     labels : (n_bags,), 1 for a musk
     attribution : whom to credit, and the licence
+
+    Examples
+    --------
+    >>> musk = load_musk()
+    >>> musk.bags.n_features, sorted(set(musk.labels.tolist()))
+    (166, [0, 1])
     """
 
     bags: Bags
@@ -118,6 +130,12 @@ class Radon:
     bags : one bag per county; points are houses: log radon, floor, basement, kind, season
     labels : (n_bags,), log of the uranium in the soil of the county
     attribution : whom to credit
+
+    Examples
+    --------
+    >>> radon = load_radon()
+    >>> radon.labels.shape, int(radon.bags.sizes.max())
+    ((464,), 733)
     """
 
     bags: Bags
@@ -135,6 +153,12 @@ class Schools:
     share_academic : (n_bags,), share of pupils on the academic track, a label in [0, 1]
     catholic : (n_bags,), 1 for a Catholic school, 0 for a public one
     attribution : whom to credit
+
+    Examples
+    --------
+    >>> schools = load_schools()
+    >>> schools.share_academic.shape, schools.bags.n_features
+    ((160,), 4)
     """
 
     bags: Bags

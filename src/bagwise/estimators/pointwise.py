@@ -21,6 +21,8 @@ from bagwise.bags.validation import check_columns
 from bagwise.estimators.embeddings import BagEmbedding, tags_of_bags
 from bagwise.exceptions import BagwiseError
 
+__all__ = ["BagPipeline", "PointwiseTransformer", "make_pipeline"]
+
 
 class PointwiseTransformer(TransformerMixin, BaseEstimator):
     """Apply a scikit-learn transformer to every point, keeping bags, weights and covariates.
@@ -102,7 +104,20 @@ class PointwiseTransformer(TransformerMixin, BaseEstimator):
 
 
 class BagPipeline(Pipeline):
-    """A Pipeline whose last step is an estimator of bagwise, with its ``predict_dist``."""
+    """A Pipeline whose last step is an estimator of bagwise, with its ``predict_dist``.
+
+    Examples
+    --------
+    >>> import numpy as np, bagwise
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 30)
+    >>> bags = [rng.normal(0, s, (20, 2)) for s in y]
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> last = bagwise.ShrinkageRegressor(bagwise.KernelEmbedding(5))
+    >>> model = bagwise.make_pipeline(StandardScaler(), last).fit(bags, y)
+    >>> type(model).__name__, model.predict_dist(bags).interval(0.9).shape
+    ('BagPipeline', (30, 2))
+    """
 
     @available_if(lambda pipeline: hasattr(pipeline.steps[-1][1], "predict_dist"))  # type: ignore[untyped-decorator]
     def predict_dist(self, X: Any) -> Any:

@@ -42,6 +42,18 @@ class Scorer:
     """A metric of predictive distributions that is called as scikit-learn calls a scorer.
 
     score(model, X, y) = ± metric(predict_dist(model, X), y)
+
+    Examples
+    --------
+    >>> import numpy as np, bagwise
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 30)
+    >>> bags = [rng.normal(0, s, (20, 2)) for s in y]
+    >>> model = bagwise.ShrinkageRegressor(bagwise.KernelEmbedding(5)).fit(bags, y)
+    >>> neg_mse  # as scoring= of cross_val_score, or called
+    make_scorer(mse, greater_is_better=False)
+    >>> neg_mse(model, bags, y) < 0
+    True
     """
 
     def __init__(
@@ -96,6 +108,18 @@ def predict_dist(model: Any, X: Any) -> Any:
     model : estimator of bagwise; scikit-learn's Pipeline that ends in one; or a search for one,
         such as GridSearchCV
     X : bags
+
+    Examples
+    --------
+    >>> import numpy as np, bagwise
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 30)
+    >>> bags = [rng.normal(0, s, (20, 2)) for s in y]
+    >>> model = bagwise.ShrinkageRegressor(bagwise.KernelEmbedding(5))
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> search = GridSearchCV(model, {"embedding__n_landmarks": [5, 8]}, cv=2).fit(bags, y)
+    >>> predict_dist(search, bags).interval(0.9).shape
+    (30, 2)
     """
     if hasattr(model, "predict_dist"):
         return model.predict_dist(X)

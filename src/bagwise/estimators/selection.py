@@ -31,6 +31,8 @@ from bagwise.estimators.scorers import predict_dist
 from bagwise.exceptions import BagwiseError
 from bagwise.predictions.metrics import class_scores
 
+__all__ = ["TuneResult", "paper_grid", "tune"]
+
 # Scores of each bag, the smaller the better.
 REAL_METRICS = {
     "nll": lambda prediction, y: -prediction.log_prob(y),
@@ -79,6 +81,17 @@ class TuneResult:
     score : their metric, the smaller the better
     table : one dict per candidate: its parameters and its ``score``, best first
     metric : by which it was chosen
+
+    Examples
+    --------
+    >>> import numpy as np, bagwise
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 30)
+    >>> bags = [rng.normal(0, s, (20, 2)) for s in y]
+    >>> model = bagwise.BayesianLinearRegressor()
+    >>> found = bagwise.tune(model, bags, y, grid={"n_landmarks": [3, 6]}, cv=2, progress=False)
+    >>> found.metric, len(found.table), found.score == found.table[0]["score"]
+    ('nll', 2, True)
     """
 
     estimator: Any

@@ -12,6 +12,8 @@ from scipy.spatial.distance import cdist
 from bagwise.bags.validation import LARGEST, is_positive
 from bagwise.exceptions import BagwiseError
 
+__all__ = ["RBF", "Additive", "Energy", "Kernel", "Linear", "Matern", "as_kernel"]
+
 # A distance, in bandwidths, at which every kernel is 0 to the last digit.
 FAR = 800.0
 
@@ -33,6 +35,11 @@ class Kernel:
     ----------
     bandwidth : float, optional
         Length scale σ_k. ``None`` leaves it to the median heuristic of the model.
+
+    Examples
+    --------
+    >>> RBF(bandwidth=1.0).with_bandwidth(3.0).bandwidth
+    3.0
     """
 
     bandwidth: float | None = None

@@ -69,7 +69,15 @@ def of_prediction(metric: Callable[P, R]) -> Callable[P, R]:
 
 
 class Predictive(Protocol):
-    """What the metrics need from a predictive distribution, Gaussian or not."""
+    """What the metrics need from a predictive distribution, Gaussian or not.
+
+    Examples
+    --------
+    >>> from bagwise.predictions.gaussian import Prediction, VarianceParts
+    >>> p = Prediction(np.array([1.0, 2.0]), VarianceParts.broadcast(2, noise=1.0))
+    >>> all(hasattr(p, name) for name in ("mean", "log_prob", "cdf", "crps", "interval"))
+    True
+    """
 
     @property
     def mean(self) -> np.ndarray:
@@ -95,7 +103,18 @@ class Predictive(Protocol):
 
 @runtime_checkable
 class ClassPredictive(Protocol):
-    """What the metrics need from a prediction of classes."""
+    """What the metrics need from a prediction of classes.
+
+    Examples
+    --------
+    >>> from bagwise.likelihoods import Probit
+    >>> from bagwise.predictions.classes import ClassPrediction
+    >>> from bagwise.predictions.mixture import MixturePrediction
+    >>> latent = MixturePrediction(np.array([[-1.0, 1.0]]), np.zeros(1), sizes=np.array([5, 5]))
+    >>> p = ClassPrediction(latent, Probit(), [0, 1])  # P(1) = .16 and .84
+    >>> isinstance(p, ClassPredictive)
+    True
+    """
 
     @property
     def classes(self) -> np.ndarray:
@@ -114,19 +133,43 @@ class ClassPredictive(Protocol):
 
 @of_prediction
 def mse(prediction: Predictive, y: PerBag) -> float:
-    """Mean squared error of the predictive means: mean_i (y_i - mean_i)^2."""
+    """Mean squared error of the predictive means: mean_i (y_i - mean_i)^2.
+
+    Examples
+    --------
+    >>> from bagwise.predictions.gaussian import Prediction, VarianceParts
+    >>> p = Prediction(np.array([1.0, 2.0]), VarianceParts.broadcast(2, noise=1.0))
+    >>> mse(p, [1.0, 4.0])
+    2.0
+    """
     return float(np.mean((_labels(prediction, y) - prediction.mean) ** 2))
 
 
 @of_prediction
 def rmse(prediction: Predictive, y: PerBag) -> float:
-    """Root of the mean squared error, in the units of the label."""
+    """Root of the mean squared error, in the units of the label.
+
+    Examples
+    --------
+    >>> from bagwise.predictions.gaussian import Prediction, VarianceParts
+    >>> p = Prediction(np.array([1.0, 2.0]), VarianceParts.broadcast(2, noise=1.0))
+    >>> round(rmse(p, [1.0, 4.0]), 3)
+    1.414
+    """
     return float(np.sqrt(mse(prediction, y)))
 
 
 @of_prediction
 def nll(prediction: Predictive, y: PerBag) -> float:
-    """Mean negative log predictive density: -mean_i log p(y_i)."""
+    """Mean negative log predictive density: -mean_i log p(y_i).
+
+    Examples
+    --------
+    >>> from bagwise.predictions.gaussian import Prediction, VarianceParts
+    >>> p = Prediction(np.array([1.0, 2.0]), VarianceParts.broadcast(2, noise=1.0))
+    >>> round(nll(p, [1.0, 2.0]), 3)
+    0.919
+    """
     return float(-np.mean(prediction.log_prob(_labels(prediction, y))))
 
 
@@ -141,13 +184,28 @@ def crps(prediction: Predictive, y: PerBag) -> float:
     References
     ----------
     Gneiting and Raftery (2007), Strictly Proper Scoring Rules, Prediction, and Estimation.
+
+    Examples
+    --------
+    >>> from bagwise.predictions.gaussian import Prediction, VarianceParts
+    >>> p = Prediction(np.array([1.0, 2.0]), VarianceParts.broadcast(2, noise=1.0))
+    >>> round(crps(p, [1.0, 2.0]), 3)
+    0.234
     """
     return float(np.mean(prediction.crps(_labels(prediction, y))))
 
 
 @of_prediction
 def coverage(prediction: Predictive, y: PerBag, level: float = LEVEL) -> float:
-    """Share of labels inside their central interval; near ``level`` when calibrated."""
+    """Share of labels inside their central interval; near ``level`` when calibrated.
+
+    Examples
+    --------
+    >>> from bagwise.predictions.gaussian import Prediction, VarianceParts
+    >>> p = Prediction(np.array([1.0, 2.0]), VarianceParts.broadcast(2, noise=1.0))
+    >>> coverage(p, [1.0, 9.0])
+    0.5
+    """
     y = _labels(prediction, y)
     lower, upper = prediction.interval(level).T
     return float(np.mean((lower <= y) & (y <= upper)))
@@ -155,7 +213,15 @@ def coverage(prediction: Predictive, y: PerBag, level: float = LEVEL) -> float:
 
 @of_prediction
 def mean_width(prediction: Predictive, level: float = LEVEL) -> float:
-    """Mean width of the central intervals: narrower is sharper, at equal coverage."""
+    """Mean width of the central intervals: narrower is sharper, at equal coverage.
+
+    Examples
+    --------
+    >>> from bagwise.predictions.gaussian import Prediction, VarianceParts
+    >>> p = Prediction(np.array([1.0, 2.0]), VarianceParts.broadcast(2, noise=1.0))
+    >>> round(mean_width(p, 0.95), 2)
+    3.92
+    """
     lower, upper = prediction.interval(level).T
     return float(np.mean(upper - lower))
 
@@ -166,6 +232,13 @@ def pit(prediction: Predictive, y: PerBag) -> Float[np.ndarray, " n"]:
 
     Of counts it is randomised between the steps of F, always in the same way: see
     `bagwise.predictions.counts.CountPrediction.pit`.
+
+    Examples
+    --------
+    >>> from bagwise.predictions.gaussian import Prediction, VarianceParts
+    >>> p = Prediction(np.array([1.0, 2.0]), VarianceParts.broadcast(2, noise=1.0))
+    >>> pit(p, [1.0, 2.0])
+    array([0.5, 0.5])
     """
     return np.asarray(getattr(prediction, "pit", prediction.cdf)(_labels(prediction, y)))
 
@@ -175,6 +248,16 @@ def log_loss(prediction: ClassPredictive, y: PerBag) -> float:
     """Mean negative log probability of the labels: -mean_i log P(y_i), in nats.
 
     A model that knows only that k classes are as frequent has log k: of two, 0.693.
+
+    Examples
+    --------
+    >>> from bagwise.likelihoods import Probit
+    >>> from bagwise.predictions.classes import ClassPrediction
+    >>> from bagwise.predictions.mixture import MixturePrediction
+    >>> latent = MixturePrediction(np.array([[-1.0, 1.0]]), np.zeros(1), sizes=np.array([5, 5]))
+    >>> p = ClassPrediction(latent, Probit(), [0, 1])  # P(1) = .16 and .84
+    >>> round(log_loss(p, [0, 1]), 3)
+    0.173
     """
     return float(-np.mean(prediction.log_prob(y)))
 
@@ -191,13 +274,34 @@ def brier(prediction: ClassPredictive, y: PerBag) -> float:
     ----------
     Brier (1950), Verification of forecasts expressed in terms of probability. His sum over the
     classes is twice this.
+
+    Examples
+    --------
+    >>> from bagwise.likelihoods import Probit
+    >>> from bagwise.predictions.classes import ClassPrediction
+    >>> from bagwise.predictions.mixture import MixturePrediction
+    >>> latent = MixturePrediction(np.array([[-1.0, 1.0]]), np.zeros(1), sizes=np.array([5, 5]))
+    >>> p = ClassPrediction(latent, Probit(), [0, 1])  # P(1) = .16 and .84
+    >>> round(brier(p, [0, 1]), 3)
+    0.025
     """
     return float(np.mean(class_scores(prediction, y)["brier"]))
 
 
 @of_prediction
 def accuracy(prediction: ClassPredictive, y: PerBag) -> float:
-    """Share of bags whose most probable class is their label; higher is better."""
+    """Share of bags whose most probable class is their label; higher is better.
+
+    Examples
+    --------
+    >>> from bagwise.likelihoods import Probit
+    >>> from bagwise.predictions.classes import ClassPrediction
+    >>> from bagwise.predictions.mixture import MixturePrediction
+    >>> latent = MixturePrediction(np.array([[-1.0, 1.0]]), np.zeros(1), sizes=np.array([5, 5]))
+    >>> p = ClassPrediction(latent, Probit(), [0, 1])  # P(1) = .16 and .84
+    >>> accuracy(p, [0, 0])
+    0.5
+    """
     return float(np.mean(class_scores(prediction, y)["accuracy"]))
 
 
@@ -264,6 +368,14 @@ class Scores(Rows):
     rows : dicts with the keys group, bags, and mse, rmse, nll, crps, coverage, width
         or, for classes, log_loss, brier, accuracy, calibration, and of sets coverage, set_size
     level : probability of the intervals behind coverage and width
+
+    Examples
+    --------
+    >>> from bagwise.predictions.gaussian import Prediction, VarianceParts
+    >>> p = Prediction(np.array([1.0, 2.0]), VarianceParts.broadcast(2, noise=1.0))
+    >>> scores = evaluate(p, [1.0, 4.0])
+    >>> scores.overall["mse"], scores.level
+    (2.0, 0.95)
     """
 
     rows: list[dict[str, Any]]
@@ -378,6 +490,17 @@ class Reliability(Rows):
     ----------
     Clopper and Pearson (1934), The use of confidence or fiducial limits illustrated in the case of
     the binomial.
+
+    Examples
+    --------
+    >>> from bagwise.likelihoods import Probit
+    >>> from bagwise.predictions.classes import ClassPrediction
+    >>> from bagwise.predictions.mixture import MixturePrediction
+    >>> latent = MixturePrediction(np.array([[-1.0, 1.0]]), np.zeros(1), sizes=np.array([5, 5]))
+    >>> p = ClassPrediction(latent, Probit(), [0, 1])  # P(1) = .16 and .84
+    >>> table = reliability(p, [0, 1], 1)
+    >>> table.bags, table.observed, round(table.calibration_error, 3)
+    (array([2]), array([0.5]), 0.0)
     """
 
     lower: Float[np.ndarray, " m"]

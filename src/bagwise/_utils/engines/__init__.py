@@ -16,12 +16,20 @@ from typing import Any, TypeVar
 
 from bagwise.exceptions import BagwiseError
 
+__all__ = ["DaskEngine", "Engine", "LocalEngine", "as_engine"]
+
 T = TypeVar("T")
 S = TypeVar("S")
 
 
 class Engine(ABC):
-    """Does work on pieces of data."""
+    """Does work on pieces of data.
+
+    Examples
+    --------
+    >>> LocalEngine().merge([1, 2, 3], lambda total, part: total + part)
+    6
+    """
 
     @abstractmethod
     def map(self, work: Callable[..., T], pieces: Sequence[S], title: str) -> Iterator[T]:

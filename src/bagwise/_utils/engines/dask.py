@@ -33,6 +33,16 @@ class DaskEngine(Engine):
     workers : int, optional
         Start so many processes on this machine instead; :meth:`close` ends them, as does the end of
         a ``with`` block.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> import bagwise.datasets
+    >>> path = bagwise.datasets.__path__[0] + "/polls.parquet"
+    >>> options = {"bag": "race", "features": ["poll_margin"], "progress": False}
+    >>> with Client(processes=False, n_workers=1, dashboard_address=None) as client:
+    ...     bagwise.Bags.scan_parquet(path, engine=DaskEngine(client), **options).n_bags
+    1708
     """
 
     def __init__(self, client: Any = None, *, workers: int | None = None) -> None:

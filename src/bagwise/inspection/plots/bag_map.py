@@ -49,6 +49,16 @@ def embedding_map(model: Any, bags: Any, y: Any = None, *, ax: Axes | None = Non
     model : fitted estimator;  bags : as in ``predict``
     y : (n,) labels, numbers or classes, which are the colours; by default the predictions
     ax : Axes to draw on; by default new ones
+
+    Examples
+    --------
+    >>> import numpy as np, bagwise
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 30)
+    >>> bags = [rng.normal(0, s, (20, 2)) for s in y]
+    >>> model = bagwise.ShrinkageRegressor(bagwise.KernelEmbedding(5)).fit(bags, y)
+    >>> type(embedding_map(model, bags, y)).__name__
+    'Axes'
     """
     bags = model._check_bags(as_bags(bags))
     colors = _predicted(model, bags) if y is None else array_per_bag(y, bags.ids)

@@ -55,6 +55,16 @@ def trace(model: Any, *, parameters: Sequence[str] | None = None) -> Figure:
     Chains that agree lie on top of each other and look like grass. Red ticks at the foot are
     trajectories that diverged. Draws of a Gaussian approximation are
     independent, so that only their density tells.
+
+    Examples
+    --------
+    >>> import numpy as np, bagwise
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 30)
+    >>> bags = [rng.normal(0, s, (20, 2)) for s in y]
+    >>> model = bagwise.BDRRegressor(bagwise.KernelEmbedding(5), inference="laplace").fit(bags, y)
+    >>> type(trace(model, parameters=["noise_sd"])).__name__
+    'Figure'
     """
     rows = chains_of(model, parameters)
     figure, grid = plt.subplots(

@@ -40,6 +40,16 @@ def contributions(explanation: Explanation, *, most: int = MOST_BARS) -> Figure:
     ----------
     explanation : Explanation, as ``model.explain(bag)`` returns it
     most : bars of points at most; the weaker ones are added up
+
+    Examples
+    --------
+    >>> import numpy as np, bagwise
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 30)
+    >>> bags = [rng.normal(0, s, (20, 2)) for s in y]
+    >>> model = bagwise.ShrinkageRegressor(bagwise.KernelEmbedding(5)).fit(bags, y)
+    >>> type(contributions(model.explain(bags[0]))).__name__
+    'Figure'
     """
     if explanation.bag_points.shape[1] <= 2:
         ax = axes_or_new(None, 4.6, 3.4)
@@ -80,7 +90,18 @@ def headline(explanation: Explanation) -> str:
 def point_contributions(
     explanation: Explanation, *, most: int = MOST_BARS, ax: Axes | None = None
 ) -> Axes:
-    """Draw a bar for what each point adds, strongest first."""
+    """Draw a bar for what each point adds, strongest first.
+
+    Examples
+    --------
+    >>> import numpy as np, bagwise
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 30)
+    >>> bags = [rng.normal(0, s, (20, 2)) for s in y]
+    >>> model = bagwise.ShrinkageRegressor(bagwise.KernelEmbedding(5)).fit(bags, y)
+    >>> type(point_contributions(model.explain(bags[0]))).__name__
+    'Axes'
+    """
     bars = [(f"row {row}", value) for row, value in explanation.top(most)]
     ax = axes_or_new(ax, 3.6, 0.21 * len(bars) + 1.1)
     ax.set_title("points")
@@ -99,6 +120,16 @@ def column_contributions(
     """Draw a bar for what each column and covariate adds, strongest first.
 
     Columns count from the average training point, which itself adds the bar of this name.
+
+    Examples
+    --------
+    >>> import numpy as np, bagwise
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 30)
+    >>> bags = [rng.normal(0, s, (20, 2)) for s in y]
+    >>> model = bagwise.ShrinkageRegressor(bagwise.KernelEmbedding(5)).fit(bags, y)
+    >>> type(column_contributions(model.explain(bags[0]))).__name__
+    'Axes'
     """
     named = explanation.top(len(explanation.columns), of="columns")
     named += explanation.top(len(explanation.covariates), of="covariates")
@@ -132,6 +163,16 @@ def witness(
     -----
     Points are drawn where they are. What one adds to the prediction is the function there times its
     share of the bag; with other columns held, its own value may be off the curve.
+
+    Examples
+    --------
+    >>> import numpy as np, bagwise
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 30)
+    >>> bags = [rng.normal(0, s, (20, 2)) for s in y]
+    >>> model = bagwise.ShrinkageRegressor(bagwise.KernelEmbedding(5)).fit(bags, y)
+    >>> type(witness(model.explain(bags[0]))).__name__
+    'Axes'
     """
     chosen = chosen_columns(explanation, columns)
     ax = axes_or_new(ax, 4.6, 3.4)

@@ -157,6 +157,16 @@ def pit(
     -----
     Flat if calibrated: in 95 of 100 samples a bar ends inside the band. Like a U if intervals are
     too narrow, like a hill if they are too wide, sloping if the means are off.
+
+    Examples
+    --------
+    >>> import numpy as np, bagwise
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 30)
+    >>> bags = [rng.normal(0, s, (20, 2)) for s in y]
+    >>> model = bagwise.ShrinkageRegressor(bagwise.KernelEmbedding(5)).fit(bags, y)
+    >>> type(pit(model.predict_dist(bags), y)).__name__
+    'Figure'
     """
     groups = by_group(prediction, y, sizes=sizes, edges=edges)
     columns = 2 if len(groups) == 4 else min(PER_ROW, len(groups))

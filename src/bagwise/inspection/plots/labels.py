@@ -122,6 +122,17 @@ def predictions_by_size(
     References
     ----------
     Law et al. (2018), figure 3.
+
+    Examples
+    --------
+    >>> import numpy as np, bagwise
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 30)
+    >>> bags = [rng.normal(0, s, (20, 2)) for s in y]
+    >>> model = bagwise.ShrinkageRegressor(bagwise.KernelEmbedding(5)).fit(bags, y)
+    >>> found = {"shrinkage": model.predict_dist(bags)}
+    >>> type(predictions_by_size(found, y, [20] * 30)).__name__
+    'Figure'
     """
     ids = next((getattr(p, "ids", None) for p in predictions.values()), None)
     y, sizes = numbers_per_bag(y, ids), numbers_per_bag(sizes, ids, "sizes")

@@ -22,6 +22,18 @@ def learning(model: Any, *, ax: Axes | None = None) -> Axes:
     ----------
     model : fitted estimator whose embedding has ``learn=``
     ax : where to draw, by default a new figure
+
+    Examples
+    --------
+    >>> import numpy as np, bagwise
+    >>> from bagwise.inference import Training
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 30)
+    >>> bags = [rng.normal(0, s, (20, 2)) for s in y]
+    >>> embedding = bagwise.KernelEmbedding(5, learn=Training("ard", epochs=3))
+    >>> model = bagwise.ShrinkageRegressor(embedding).fit(bags, y)
+    >>> type(learning(model)).__name__
+    'Axes'
     """
     history = getattr(model, "history_", None)
     if history is None:

@@ -190,6 +190,16 @@ def more_points(
     The line is the standard deviation; up to the end of a part it is what is left without those
     above it. Enough points are those from which on the bag part is below 10 % of the variance: more
     would hardly help.
+
+    Examples
+    --------
+    >>> import numpy as np, bagwise
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 30)
+    >>> bags = [rng.normal(0, s, (20, 2)) for s in y]
+    >>> model = bagwise.ShrinkageRegressor(bagwise.KernelEmbedding(5)).fit(bags, y)
+    >>> type(more_points(model.predict_dist(bags)[0])).__name__
+    'Axes'
     """
     curve = more_points_of(prediction, largest)
     ax = axes_or_new(ax, 4.4, 3.1)

@@ -70,6 +70,17 @@ class Report:
     html : the page
     best : name of the model of the best score;  scores : of each model, best first
     predictions : of each model, out of fold or as given
+
+    Examples
+    --------
+    >>> import numpy as np, bagwise
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 30)
+    >>> bags = [rng.normal(0, s, (20, 2)) for s in y]
+    >>> models = {"BLR": bagwise.BayesianLinearRegressor(bagwise.KernelEmbedding(5))}
+    >>> report = bagwise.report.make(bags, y, models, folds=2, progress=False)
+    >>> report.best, list(report.scores), len(report.predictions["BLR"])
+    ('BLR', ['BLR'], 30)
     """
 
     html: str
