@@ -244,8 +244,7 @@ class BagEstimator(ShowsLearnt, TakesBags):
         for name in ("landmarks_", "bandwidth_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         if isinstance(pooled.features, LandmarkFeatures):
-            scaling = pooled.features.scaling
-            self.landmarks_ = pooled.features.landmarks * scaling.scale + scaling.center
+            self.landmarks_ = pooled.features.places
             self.bandwidth_ = pooled.features.kernel.bandwidth
         return self
 

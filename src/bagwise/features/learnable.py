@@ -17,7 +17,7 @@ import numpy as np
 
 from bagwise.bags.validation import wrong
 from bagwise.exceptions import BagwiseError
-from bagwise.features.kernels import RBF, Additive, Energy, Kernel, Linear, Matern
+from bagwise.features.kernels import RBF, Additive, Energy, Kernel, Linear, Matern, UserKernel
 from bagwise.features.maps import Features, LandmarkFeatures, limited_log_weights
 from bagwise.features.network import NetworkFeatures
 
@@ -79,6 +79,12 @@ def learnable(features: Features, learn: Sequence[str], length: float | None = N
     if isinstance(features, NetworkFeatures):
         return LearnableNetwork.of(features, learn)
     if isinstance(features, LandmarkFeatures):
+        if isinstance(features.kernel, UserKernel):
+            raise BagwiseError.because(
+                f"learn={tuple(learn)!r} with {features.kernel!r}, whose slope is not known",
+                "a kernel of bagwise",
+                'Leave learn out; or use kernel="rbf", or NetworkEmbedding, on points of numbers.',
+            )
         return LearnableLandmarks.of(features, learn, length)
     raise BagwiseError.because(
         f"learn={tuple(learn)!r} with {type(features).__name__}, whose frequencies are drawn",

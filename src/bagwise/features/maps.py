@@ -9,11 +9,12 @@ from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from jaxtyping import Float, Float64
+from jaxtyping import Float, Float64, Shaped
 from scipy.spatial.distance import pdist
 
 from bagwise._utils.work import one_thread
 from bagwise.bags.bags import Bags, BagStream
+from bagwise.bags.objects import Objects
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.features.kernels import Kernel, convolved
 
@@ -113,9 +114,15 @@ class Scaling:
         scale = np.where(constant, 1.0, scale)
         return cls(center, scale if standardize else np.ones_like(scale), FENCE * scale)
 
-    def __call__(self, points: Float[np.ndarray, "n p"]) -> Float64[np.ndarray, "n p"]:
-        """Return the scaled points (n, p)."""
+    def __call__(self, points: Shaped[np.ndarray, "n p"]) -> Shaped[np.ndarray, "n p"]:
+        """Return the scaled points (n, p); objects, which have no scale, as they are."""
+        if isinstance(points, Objects):
+            return points
         return np.clip(points - self.center, -self.reach, self.reach) / self.scale
+
+    def undo(self, points: Shaped[np.ndarray, "n p"]) -> Shaped[np.ndarray, "n p"]:
+        """Return scaled points in the units of the input."""
+        return points if isinstance(points, Objects) else points * self.scale + self.center
 
 
 def ordinary_range(
@@ -189,7 +196,7 @@ def _blocks(bags: Any) -> Iterator[Float64[np.ndarray, "n p"]]:
 
 def sample_points(
     bags: Bags, rng: np.random.Generator, n: int = SAMPLE_POINTS
-) -> Float64[np.ndarray, "m p"]:
+) -> Shaped[np.ndarray, "m p"]:
     """Return at most n points drawn without replacement from all bags, in random order.
 
     Points of weight 0 are left out. From a stream the same points are drawn as from the same bags
@@ -202,7 +209,7 @@ def sample_points(
         drawn = drawn[shares > 0]
     else:
         drawn = bags.points[rows if bags.weights is None else rows[bags.weights[rows] > 0]]
-    return drawn.astype(np.float64, copy=False)
+    return drawn if isinstance(drawn, Objects) else drawn.astype(np.float64, copy=False)
 
 
 def median_bandwidth(points: Float64[np.ndarray, "m p"], kernel: Kernel) -> float:
@@ -251,6 +258,29 @@ def choose_landmarks(
     with one_thread(), warnings.catch_warnings():  # threads: as in bagwise.embedding.sums.summarise
         warnings.filterwarnings("ignore", "Number of distinct clusters")
         return KMeans(n_landmarks, n_init=1, random_state=seed).fit(points).cluster_centers_
+
+
+def drawn_landmarks(
+    points: Shaped[np.ndarray, "m p"], n: int | None, rng: np.random.Generator, default: int
+) -> Shaped[np.ndarray, "d p"]:
+    """Return some of the points, drawn at random, for kernels that know nothing else.
+
+    Of objects that can be told apart each is drawn once at most.
+    """
+    if not isinstance(points, Objects):
+        return choose_landmarks(points, "random", n, rng, default)
+    try:
+        distinct = list(dict.fromkeys(points.listed()))
+    except TypeError:  # lists, sets, arrays: they have no hash
+        distinct = points.listed()
+    n = min(default, len(distinct)) if n is None else n
+    if len(distinct) < n:
+        raise BagwiseError.because(
+            f"there are {len(distinct)} distinct objects for {n} landmarks",
+            "at least as many distinct objects as landmarks",
+            f"Use n_landmarks={len(distinct)} or fewer, or leave it out.",
+        )
+    return Objects.of(distinct[i] for i in rng.choice(len(distinct), n, replace=False).tolist())
 
 
 def given_landmarks(
@@ -330,7 +360,7 @@ class Features(Protocol):
         """G of the learnt weights w(x) = exp(g·φ(x)) of points, or None."""
         ...
 
-    def __call__(self, points: Float[np.ndarray, "n p"]) -> Float64[np.ndarray, "n d"]:
+    def __call__(self, points: Shaped[np.ndarray, "n p"]) -> Float64[np.ndarray, "n d"]:
         """Return φ(x) for every point."""
         ...
 
@@ -355,7 +385,7 @@ class LandmarkFeatures:
     ----------
     kernel : Kernel with its bandwidth
     scaling : Scaling of the points
-    landmarks : (d, p) scaled landmarks u
+    landmarks : (d, p) scaled landmarks u, or objects
     function_landmarks : (s, p) scaled landmarks z, or None for z = u
     centred : whether they are features of points less the mean of their bag
     point_weights : (d,), g of the learnt weights w(x) = exp(g·φ(x)) of points, or None
@@ -370,8 +400,8 @@ class LandmarkFeatures:
 
     kernel: Kernel
     scaling: Scaling
-    landmarks: Float64[np.ndarray, "d p"]
-    function_landmarks: Float64[np.ndarray, "s p"] | None = None
+    landmarks: Float64[np.ndarray, "d p"] | Objects
+    function_landmarks: Float64[np.ndarray, "s p"] | Objects | None = None
     centred: bool = False
     point_weights: Float64[np.ndarray, " d"] | None = None
 
@@ -386,10 +416,15 @@ class LandmarkFeatures:
         return self.function_landmarks is None
 
     @property
-    def _z(self) -> Float64[np.ndarray, "s p"]:
+    def places(self) -> Shaped[np.ndarray, "d p"]:
+        """The landmarks u in the units of the points."""
+        return self.scaling.undo(self.landmarks)
+
+    @property
+    def _z(self) -> Shaped[np.ndarray, "s p"]:
         return self.landmarks if self.function_landmarks is None else self.function_landmarks
 
-    def __call__(self, points: Float[np.ndarray, "n p"]) -> Float64[np.ndarray, "n d"]:
+    def __call__(self, points: Shaped[np.ndarray, "n p"]) -> Float64[np.ndarray, "n d"]:
         """Return the kernel values (n, d)."""
         return self.kernel(self.scaling(points), self.landmarks)
 

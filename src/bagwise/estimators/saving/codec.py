@@ -5,6 +5,7 @@
     Float64[np.ndarray, "n d"]             {"array": "C"} and a tensor, whose dimensions have names
     tuple[X, ...], dict[str, X]            list and object
     a class of CLASSES                     {"class": its name, field: ...}
+    Objects, Callable                      see given.py
 
 The list of classes is closed. A name in a file picks one of them or is an error: nothing is
 imported by name, and nothing is called but their constructors, after types, dtypes and shapes were
@@ -23,9 +24,11 @@ from jaxtyping import AbstractArray
 from sklearn.base import BaseEstimator
 
 from bagwise.bags.bags import Bags
+from bagwise.bags.objects import Objects
 from bagwise.embedding.posterior import EmbeddingModel
 from bagwise.estimators.embeddings import FourierEmbedding, KernelEmbedding, NetworkEmbedding
 from bagwise.estimators.mean_embedding import LandmarkRidgeHead, SecondLevel
+from bagwise.estimators.saving.given import Function, ObjectList, ObjectPoints
 from bagwise.estimators.saving.values import (
     PLAIN,
     ClassWeights,
@@ -46,7 +49,7 @@ from bagwise.estimators.saving.values import (
     unsaveable,
 )
 from bagwise.exceptions import SavedModelError
-from bagwise.features.kernels import KERNEL_CLASSES
+from bagwise.features.kernels import KERNEL_CLASSES, UserKernel
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
 from bagwise.features.network import NetworkFeatures
 from bagwise.heads.base import ClassHeads, FixedEffects
@@ -115,11 +118,11 @@ OPEN: dict[str, Any] = {
     "by_size": (int, Edges(), NoneType),
     "class_weight": (ClassWeights(), str, NoneType),
     "cv": (int, str, NotKept()),
-    "function_landmarks": (Landmarks(), NoneType),
+    "function_landmarks": (Landmarks(), NoneType, ObjectList()),
     "groups": NotKept(),
     "hidden": (tuple[int, ...], int),
     "learn": (Training, tuple[str, ...], str, NoneType),
-    "landmarks": (Landmarks(), str),
+    "landmarks": (Landmarks(), str, ObjectList()),
     "random_state": Seed(),
     "support": Range(),
     "target_sizes": (str, Sizes(), NoneType),
@@ -172,6 +175,8 @@ def check(made: Any, path: str, reader: Reader) -> None:
         z = getattr(made, "function_landmarks", None)
         reader.bind("features", made.n_outputs, path)
         reader.bind("functionals", made.n_outputs if z is None else len(z), path)
+        if isinstance(made, LandmarkFeatures):
+            check_kernel(made.kernel, made.landmarks, path)
     elif isinstance(made, ScalePriors):
         reader.bind(dimension(ScalePriors, "k"), len(made.names), path)
     elif isinstance(made, PosteriorHead):
@@ -195,6 +200,24 @@ def check(made: Any, path: str, reader: Reader) -> None:
             raise unfit(path, "of other parameters in each table", "the same, and at least one")
 
 
+def check_kernel(kernel: Any, points: Any, path: str) -> None:
+    """Check that a kernel of the user's is that of the model, by its values among some points."""
+    if not isinstance(kernel, UserKernel):
+        return
+    try:
+        known = kernel.knows(points)
+    except Exception as error:  # of a function that we know nothing of
+        known, why = False, f": {type(error).__name__} {error!s:.200}"
+    else:
+        why = ""
+    if not known:
+        raise SavedModelError.because(
+            f"{kernel!r} has not the values in {path} that the kernel of the fit had{why}",
+            "the function that the model was fitted with",
+            "Give load(path, kernel=...) that function.",
+        )
+
+
 def _check_calibration(made: Calibration, path: str) -> None:
     """Check what scores of calibration bags must be."""
     for name, least in (("scores", -np.inf), ("sizes", 0.0), ("weights", 0.0), ("starts", 0.0)):
@@ -209,7 +232,9 @@ def _check_calibration(made: Calibration, path: str) -> None:
 
 def encode(value: Any, kind: Any, path: str, writer: Writer) -> Any:
     """Return JSON of a value that is what its annotation says; arrays go to the writer."""
-    if isinstance(kind, Kind):
+    if isinstance(value, Objects):  # whose own error says what cannot be written
+        kind = Objects
+    if isinstance(kind := _given(kind), Kind):
         return kind.encode(value, path, writer)
     if options := _options(kind):
         return _first(options, lambda option: encode(value, option, path, writer))
@@ -247,7 +272,7 @@ def encode_fields(value: Any, path: str, writer: Writer) -> dict[str, Any]:
 
 def decode(data: Any, kind: Any, path: str, reader: Reader, owner: type = object) -> Any:
     """Return the value of JSON, if it is what its annotation, in the class ``owner``, says."""
-    if isinstance(kind, Kind):
+    if isinstance(kind := _given(kind), Kind):
         return kind.decode(data, path, reader)
     if options := _options(kind):
         return _first(options, lambda option: decode(data, option, path, reader, owner))
@@ -318,6 +343,13 @@ def _options(kind: Any) -> tuple[Any, ...]:
     if isinstance(kind, tuple):
         return kind
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
+
+
+def _given(kind: Any) -> Any:
+    """Return the kind of what is a user's own: objects, and functions, which are kernels."""
+    if kind is Objects:
+        return ObjectPoints()
+    return Function("kernel") if get_origin(kind) is Callable else kind
 
 
 def _first(options: tuple[Any, ...], attempt: Callable[[Any], Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from jaxtyping import Bool, Float64, Int64
 from bagwise.embedding.running import NO_STATE, RunningSums
 from bagwise.estimators.saving.codec import decode, encode
 from bagwise.estimators.saving.container import SUMS_FORMAT, Container, pack
+from bagwise.estimators.saving.given import check_given
 from bagwise.estimators.saving.values import Column, Reader, Writer, show, unfit
 from bagwise.exceptions import BagwiseError, SavedModelError
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures
@@ -48,14 +50,16 @@ def sums_to_bytes(sums: RunningSums, header: dict[str, Any]) -> bytes:
     return pack({"sums": tree} | header, writer.tensors, SUMS_FORMAT)
 
 
-def sums_of(container: Container) -> RunningSums:
+def sums_of(container: Container, given: Mapping[str, Any] | None = None) -> RunningSums:
     """Return the sums of a file, of which everything is checked before anything is made."""
     tree = container.header.get("sums")
     if container.header.keys() != {"format", "version", "sha256", *HEADER}:
         raise unfit("header", f"of {sorted(container.header)!r:.200}", ", ".join(HEADER))
     if not isinstance(tree, dict) or tree.keys() != {*PARTS, "labels"}:
         raise unfit("sums", show(tree), ", ".join((*PARTS, "labels")))
-    reader = Reader(container.tensors())
+    given = {} if given is None else given
+    check_given(tree, given)
+    reader = Reader(container.tensors(), given)
     try:
         parts = {
             name: decode(tree[name], kind, name, reader, RunningSums)

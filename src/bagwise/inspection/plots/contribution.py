@@ -41,6 +41,10 @@ def contributions(explanation: Explanation, *, most: int = MOST_BARS) -> Figure:
     explanation : Explanation, as ``model.explain(bag)`` returns it
     most : bars of points at most; the weaker ones are added up
     """
+    if not explanation.by_column:
+        ax = axes_or_new(None, 3.6, 0.21 * min(explanation.size, most) + 1.4)
+        point_contributions(explanation, most=most, ax=ax)
+        return ax.figure  # type: ignore[return-value]
     if explanation.bag_points.shape[1] <= 2:
         ax = axes_or_new(None, 4.6, 3.4)
         witness(explanation, ax=ax)
@@ -81,7 +85,11 @@ def point_contributions(
     explanation: Explanation, *, most: int = MOST_BARS, ax: Axes | None = None
 ) -> Axes:
     """Draw a bar for what each point adds, strongest first."""
-    bars = [(f"row {row}", value) for row, value in explanation.top(most)]
+    of_objects = explanation.bags.of_objects
+    bars = [
+        (f"{explanation.bag_points[row, 0]!s:.24}" if of_objects else f"row {row}", value)
+        for row, value in explanation.top(most)
+    ]
     ax = axes_or_new(ax, 3.6, 0.21 * len(bars) + 1.1)
     ax.set_title("points")
     if len(bars) < explanation.size:
@@ -100,6 +108,7 @@ def column_contributions(
 
     Columns count from the average training point, which itself adds the bar of this name.
     """
+    explanation.need_columns()
     named = explanation.top(len(explanation.columns), of="columns")
     named += explanation.top(len(explanation.covariates), of="covariates")
     named.sort(key=lambda bar: -abs(bar[1]))
@@ -140,6 +149,7 @@ def witness(
 
 def chosen_columns(explanation: Explanation, columns: Sequence[str | int] | None) -> list[int]:
     """Return the positions of the columns to draw."""
+    explanation.need_columns()
     names = explanation.column_names
     if columns is None:
         strongest = int(np.argmax(np.abs(explanation.columns)))
