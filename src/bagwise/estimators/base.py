@@ -214,6 +214,14 @@ class BagEstimator(ShowsLearnt, TakesBags):
         )
         scaling = pooled.features.scaling  # type: ignore[attr-defined]
         features, self.history_ = learn(parts, out, bags, scaling, training)
+        if self.history_.best == 0 and self.history_.n_epochs:
+            warnings.warn(
+                f"learning gained nothing on {len(out)} bags held out, in {self.history_.n_epochs} "
+                "epochs: the features are those it began with. Give more bags, learn less "
+                "(learn=...), or try Training(learning_rate=...) of a tenth; or leave learn out.",
+                BagwiseWarning,
+                stacklevel=3,
+            )
         learnt = Pooled(features, summarise(bags, features, covariance=self.needs_covariance))
         return learnt, self._fit_head_alone(learnt, task)
 

@@ -43,7 +43,7 @@ from bagwise.features.maps import (
     median_bandwidth,
     sample_points,
 )
-from bagwise.features.network import NetworkFeatures
+from bagwise.features.network import NetworkFeatures, UserNetworkFeatures, check_image_shape
 from bagwise.inference.settings import Training
 
 # Multiples of the median heuristic that bandwidth="auto" chooses from.
@@ -58,6 +58,9 @@ COVARIANCE_FLOOR = 0.01
 
 # Outputs of a network when the user leaves their number to us.
 NETWORK_OUTPUTS = 32
+
+# Networks of our own.
+NETWORKS = ("mlp", "conv")
 
 # What an embedding makes of a bag.
 OUTPUTS = ("mean", "shrunk", "shrunk+sd")
@@ -451,9 +454,18 @@ class NetworkEmbedding(BagEmbedding):
     Parameters
     ----------
     n_features : int or "auto"
-        Outputs of the network; "auto": 32.
+        Outputs of the network; "auto": 32. One of your own says it itself.
+    network : "mlp", "conv" or one of your own
+        "conv" is for images: layers of 3 × 3 filters, with averages over 2 × 2 pixels after each.
+        Your own is a module that takes one point and is a tree of JAX, such as one of Equinox; a
+        pair (parameters, apply) with apply(parameters, points (n, p)) of shape (n, d), whose
+        parameters may be a function of a JAX key; or a function that returns one of these, which
+        :func:`bagwise.load` is given again, as a file has the parameters and no code.
     hidden : tuple of int
-        Widths of the layers before.
+        Widths of the layers before; of "conv" the numbers of their filters.
+    image_shape : (height, width) or (height, width, channels)
+        Of the images, row by row, in the first columns of a point. Other columns, such as the place
+        of a patch, go to the last layer.
     standardize, output
         As in :class:`KernelEmbedding`.
     learn : "point_weights" or bagwise.inference.Training, optional
@@ -484,14 +496,18 @@ class NetworkEmbedding(BagEmbedding):
         self,
         n_features: int | str | None = "auto",
         *,
+        network: Any = "mlp",
         hidden: Any = (64,),
+        image_shape: Any = None,
         standardize: bool = True,
         output: str = "mean",
         learn: Any = None,
         random_state: Any = 0,
     ) -> None:
         self.n_features = n_features
+        self.network = network
         self.hidden = hidden
+        self.image_shape = image_shape
         self.standardize = standardize
         self.output = output
         self.learn = learn
@@ -506,7 +522,16 @@ class NetworkEmbedding(BagEmbedding):
             raise wrong(
                 "hidden", self.hidden, "whole numbers > 0, a width for each layer", self._name
             )
-        features = NetworkFeatures.drawn(scaling, [*hidden, n], rng)
+        features: Features
+        shape: tuple[int, ...] = ()
+        if not isinstance(self.network, str):
+            features = UserNetworkFeatures.drawn(scaling, self.network, int(rng.integers(2**31)))
+            return lambda kernel: features
+        if choice("network", self.network, NETWORKS, self._name) == "conv":
+            shape = check_image_shape(self.image_shape, points.shape[1])
+        elif self.image_shape is not None:
+            raise wrong("image_shape", self.image_shape, 'None, but for network="conv"', self._name)
+        features = NetworkFeatures.drawn(scaling, [*hidden, n], rng, shape)
         return lambda kernel: features
 
 

@@ -25,7 +25,7 @@ from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.features.integrated_gradients import split_by_column
 from bagwise.features.kernels import UserKernel
 from bagwise.features.maps import Features, FourierFeatures, LandmarkFeatures
-from bagwise.features.network import NetworkFeatures
+from bagwise.features.network import NetworkFeatures, UserNetworkFeatures
 
 # Kernel values worked on at once: 16 MB.
 BLOCK_ELEMENTS = 1 << 21
@@ -77,7 +77,7 @@ class Directions:
         if isinstance(features, LandmarkFeatures):
             names = tuple(f"landmark {i}" for i in range(len(values)))
             return cls(values, names, features.places)
-        if isinstance(features, NetworkFeatures):
+        if isinstance(features, NetworkFeatures | UserNetworkFeatures):
             return cls(values, tuple(f"output {i}" for i in range(len(values))), None)
         assert isinstance(features, FourierFeatures)
         m = len(features.frequencies)
@@ -195,8 +195,7 @@ class Explanation:
         """The average training point (p,)."""
         self.need_columns()
         features = self.function.features
-        assert isinstance(features, LandmarkFeatures | FourierFeatures | NetworkFeatures)
-        return features.scaling.center
+        return features.scaling.center  # type: ignore[attr-defined]
 
     @cached_property
     def point_columns(self) -> Float64[np.ndarray, "n p"]:

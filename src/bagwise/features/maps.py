@@ -448,8 +448,41 @@ class LandmarkFeatures:
         return PriorGram(uu, uz, zz), PriorGram(d_uu, d_uz, d_zz)
 
 
+class CoordinateFeatures:
+    """Features that are orthonormal coordinates of the RKHS: r = k and K_z are identities."""
+
+    what: ClassVar[str]  # in words
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of features d."""
+        raise NotImplementedError
+
+    @property
+    def same_landmarks(self) -> bool:
+        """Whether z = u: it is."""
+        return True
+
+    def weight_gram(self) -> Float64[np.ndarray, "s s"]:
+        """Return the identity."""
+        return np.eye(self.n_outputs)
+
+    def kernel_prior(self) -> PriorGram:
+        """Return identities."""
+        eye = np.eye(self.n_outputs)
+        return PriorGram(eye, eye, eye)
+
+    def convolved_prior(self, length: float) -> tuple[PriorGram, PriorGram]:
+        """Raise: the convolved kernel has no form in these features."""
+        raise BagwiseError.because(
+            f"the convolved prior was asked for with {self.what}",
+            "landmarks, at which it has a closed form",
+            'Use KernelEmbedding() or prior="kernel".',
+        )
+
+
 @dataclass(frozen=True, eq=False)
-class FourierFeatures:
+class FourierFeatures(CoordinateFeatures):
     """Random Fourier features: k(x, y) ≈ φ(x)·φ(y).
 
     φ(x) = m^(-1/2) [cos ω_1·x … cos ω_m·x, sin ω_1·x … sin ω_m·x],  ω ~ spectral density of k
@@ -467,6 +500,8 @@ class FourierFeatures:
     array([[1., 0.]])
     """
 
+    what: ClassVar[str] = "random Fourier features"
+
     scaling: Scaling
     frequencies: Float64[np.ndarray, "m p"]
     centred: bool = False
@@ -477,29 +512,7 @@ class FourierFeatures:
         """Number of features d = 2m."""
         return 2 * len(self.frequencies)
 
-    @property
-    def same_landmarks(self) -> bool:
-        """Whether z = u: it is."""
-        return True
-
     def __call__(self, points: Float[np.ndarray, "n p"]) -> Float64[np.ndarray, "n d"]:
         """Return the cosines and sines (n, d)."""
         angles = self.scaling(points) @ self.frequencies.T
         return np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(len(self.frequencies))
-
-    def weight_gram(self) -> Float64[np.ndarray, "s s"]:
-        """Return the identity."""
-        return np.eye(self.n_outputs)
-
-    def kernel_prior(self) -> PriorGram:
-        """Return identities."""
-        eye = np.eye(self.n_outputs)
-        return PriorGram(eye, eye, eye)
-
-    def convolved_prior(self, length: float) -> tuple[PriorGram, PriorGram]:
-        """Raise: the convolved kernel has no form in these features."""
-        raise BagwiseError.because(
-            "the convolved prior was asked for with random Fourier features",
-            "landmarks, at which it has a closed form",
-            'Use KernelEmbedding() or prior="kernel".',
-        )

@@ -145,7 +145,8 @@ class Function(Kind):
 
     def encode(self, value: Any, path: str, writer: Writer) -> dict[str, str]:
         """Return the name."""
-        if not callable(value) or isinstance(value, Kernel):  # of a class that is none of ours
+        given = callable(value) or isinstance(value, tuple)  # a network may be a pair
+        if not given or isinstance(value, Kernel):  # of a class that is none of ours
             raise unsaveable(path, show(value), "a function")
         name = str(getattr(value, "__name__", type(value).__name__))
         return {"function": self.role, "name": name}
@@ -173,7 +174,7 @@ def check_given(tree: Any, given: Mapping[str, Any]) -> None:
     """Raise unless all functions of a model were given again, and no others."""
     found = dict(functions_in(tree))
     for role, name in found.items():
-        if not callable(given.get(role)):
+        if given.get(role) is None:
             raise SavedModelError.because(
                 f"this model has a {role} of its user's, {name!r:.60}, and no file has functions",
                 "the same function again",

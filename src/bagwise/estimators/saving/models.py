@@ -35,6 +35,7 @@ from bagwise.estimators.regressors import (
     ShrinkageRegressor,
 )
 from bagwise.estimators.saving.codec import (
+    FEATURES,
     check_kernel,
     decode,
     decode_fields,
@@ -46,8 +47,7 @@ from bagwise.estimators.saving.given import check_given
 from bagwise.estimators.saving.values import Labels, Reader, Writer, show, unfit
 from bagwise.exceptions import BagwiseError, SavedModelError
 from bagwise.features.kernels import Kernel
-from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
-from bagwise.features.network import NetworkFeatures
+from bagwise.features.maps import LandmarkFeatures, Scaling
 from bagwise.heads.base import ClassHeads, FixedEffects, heads_of
 from bagwise.heads.gp import GPHead
 from bagwise.heads.gp_draws import GPDraws
@@ -278,7 +278,7 @@ def _learnt(cls: type[BagEstimator], head: type | None) -> dict[str, Any]:
         kinds |= {"kernel": Kernel, "scaling": Scaling, "bags": Bags, "head": SecondLevel}
     else:
         many = head is ClassHeads and issubclass(cls, BagClassifier)
-        kinds |= {"features": LandmarkFeatures | FourierFeatures | NetworkFeatures}
+        kinds |= {"features": FEATURES}
         kinds |= {"history": History | None}
         sampled = head is GPDraws and issubclass(cls, DistributionGP)
         kinds |= {"head": ClassHeads if many else GPDraws if sampled else HEADS[cls]}

@@ -105,7 +105,7 @@ def to_bytes(model: Any, *, schema: Any = None, summary: Any = None) -> bytes:
     return pack(describe(model, tree, writer.notes, schema, summary), writer.tensors)
 
 
-def load(path: Any, *, kernel: Any = None) -> Any:
+def load(path: Any, *, kernel: Any = None, network: Any = None) -> Any:
     """Load a model, or running sums, saved by :func:`bagwise.save`.
 
     It predicts the same, bit by bit where the libraries are the same, and can be cloned, fitted
@@ -117,6 +117,8 @@ def load(path: Any, *, kernel: Any = None) -> Any:
     path : of the file
     kernel : the function, of a model with a kernel of your own, which is in no file. That it is the
         same is seen by its values among a few landmarks.
+    network : of a model with a network of your own, that network, or the function that returns it:
+        the file has its parameters.
 
     Examples
     --------
@@ -126,7 +128,7 @@ def load(path: Any, *, kernel: Any = None) -> Any:
     bagwise.exceptions.SavedModelError: there is no file no such file; expected a model saved by
     bagwise.save. Check the path.
     """
-    container, given = unpack(_checked(path)), {"kernel": kernel}
+    container, given = unpack(_checked(path)), {"kernel": kernel, "network": network}
     if container.header["format"] == SUMS_FORMAT:
         return sums_of(container, given)
     return _opened(container, given)[0]

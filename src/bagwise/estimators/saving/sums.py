@@ -9,17 +9,15 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from bagwise.embedding.running import NO_STATE, RunningSums
-from bagwise.estimators.saving.codec import decode, encode
+from bagwise.estimators.saving.codec import FEATURES, decode, encode
 from bagwise.estimators.saving.container import SUMS_FORMAT, Container, pack
 from bagwise.estimators.saving.given import check_given
 from bagwise.estimators.saving.values import Column, Reader, Writer, show, unfit
 from bagwise.exceptions import BagwiseError, SavedModelError
-from bagwise.features.maps import FourierFeatures, LandmarkFeatures
-from bagwise.features.network import NetworkFeatures
 
 # All that sums are made of, and what each part is; features first, which say how many there are.
 PARTS: dict[str, Any] = {
-    "features": LandmarkFeatures | FourierFeatures | NetworkFeatures,
+    "features": FEATURES,
     "feature_names": tuple[str, ...] | None,
     "covariate_names": tuple[str, ...] | None,
     "ids": Column("bags", distinct=True),
