@@ -32,12 +32,22 @@ def _network(layers: list[tuple[Any, Any]], x: Any) -> Any:
     return x @ w + b
 
 
+def attention(params: Any, features: Any) -> Any:
+    """Return log weights of points by their features, u·tanh(V h)."""
+    (inner, bias), (outer, _) = params["attention"]
+    return (jnp.tanh(features @ inner + bias) @ outer)[:, 0]
+
+
 def _forward(params: Any, points: Any, owner: Any, extra: Any) -> tuple[Any, Any]:
     """Return mean and log variance of each bag."""
     n = len(extra)
     features = jax.nn.relu(_network(params["points"], points))
-    counts = jax.ops.segment_sum(jnp.ones(len(owner)), owner, n)
-    pooled = jax.ops.segment_sum(features, owner, n) / counts[:, None]
+    shares = jnp.ones(len(owner))
+    if "attention" in params:
+        logs = attention(params, features)
+        shares = jnp.exp(logs - jax.ops.segment_max(logs, owner, n)[owner])
+    total = jax.ops.segment_sum(shares, owner, n)
+    pooled = jax.ops.segment_sum(shares[:, None] * features, owner, n) / total[:, None]
     out = _network(params["bags"], jnp.hstack([pooled, extra]))
     return out[:, 0], jnp.clip(out[:, 1], -8.0, 4.0)
 
@@ -84,10 +94,7 @@ class DeepSets:
         held, rest = order[: len(y) // 5], order[len(y) // 5 :]
         train, valid = self._data(bags[rest]), self._data(bags[held])
         target = jnp.asarray((y - self.level) / self.unit, jnp.float32)
-        params: Any = {
-            "points": _layers(rng, points.shape[1], HIDDEN, HIDDEN),
-            "bags": _layers(rng, HIDDEN + extra.shape[1], HIDDEN, 2),
-        }
+        params = self._start(rng, points.shape[1], extra.shape[1])
         state = (jax.tree.map(jnp.zeros_like, params), jax.tree.map(jnp.zeros_like, params))
         best, at, self.params = np.inf, 0, params
         for step in range(1, STEPS + 1):
@@ -99,6 +106,12 @@ class DeepSets:
                 elif step - at > PATIENCE:
                     break
         return self
+
+    def _start(self, rng: np.random.Generator, n_columns: int, n_extra: int) -> Any:
+        return {
+            "points": _layers(rng, n_columns, HIDDEN, HIDDEN),
+            "bags": _layers(rng, HIDDEN + n_extra, HIDDEN, 2),
+        }
 
     def predict(self, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and variance."""

@@ -1,13 +1,20 @@
 """Learnt features: whether they are better than fixed ones, and what they cost.
 
-    python -m benchmarks.learning gamma [--seeds 23 24] | attention [--draws 3] | digits | gradient
+    python -m benchmarks.learning gamma [--seeds 23 24] | attention [--draws 3] | digits | text |
+                                  recipe [--seeds 23 24] | faces [--scale 1] | gradient
 
 ``gamma``: the paper's data, s5 = 25; the fixed grid's best bandwidth against bandwidth, scales of
 columns and landmarks learnt from there, for the linear shrinkage model and the Gaussian process.
 ``attention``: BENCHMARKS' simulation, in which some points of a bag count more than others: rank
-correlation with the truth, how well the heaviest points are found, coverage.
-``digits``: sums of two digits of scikit-learn, each image a bag of 4 × 4 patches: a network against
-fixed landmarks and mean-pooled Deep Sets.
+correlation with the truth, how well the heaviest points are found, coverage; beside Deep Sets and
+attention-pooled multiple-instance learning.
+``digits``: images of scikit-learn's digits as bags of 4 × 4 patches, labelled by the digit as a
+number: learnt landmarks and networks against fixed landmarks and mean-pooled Deep Sets. ``--seed``
+splits the images; what was tried was tried with 1.
+``text``: bags of words, each hashed by the letters in it, labelled by what the words say; the same.
+``recipe``: the authors' recipe (Adam on minibatches, early stopping, fixed landmarks) against the
+exact optimum of the same model.
+``faces``: an epoch of minibatches on simulated faces, 19,545 bags of 4,096 features: time, memory.
 ``gradient``: seconds of a gradient against one Cholesky factor per bag.
 """
 
@@ -16,6 +23,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -84,15 +92,36 @@ def attention_bags(seed: int, n: int = 1200) -> tuple[np.ndarray, ...]:
     return x.reshape(n, size, p), y.astype(float), u, weights
 
 
+def _heavy(weights: np.ndarray) -> np.ndarray:
+    """Return which points are among the heaviest tenth."""
+    return (weights >= np.quantile(weights, 0.9)).ravel()
+
+
 def attention(draws: int) -> None:
     """Print rank correlation with u, AUC of the heaviest tenth of points, and coverage."""
     from scipy.stats import spearmanr
     from sklearn.metrics import roc_auc_score
 
+    from benchmarks.attention_mil import AttentionMIL
+    from benchmarks.deep_sets import DeepSets
+
     rows = []
     for seed in range(draws):
         x, y, u, weights = attention_bags(seed)
         train, test = Bags.from_array(x[:1000]), Bags.from_array(x[1000:])
+        for make in (DeepSets, AttentionMIL):
+            start, rival = time.perf_counter(), make().fit(train, y[:1000])
+            took, (mean, var) = time.perf_counter() - start, rival.predict(test)
+            auc = np.nan
+            if isinstance(rival, AttentionMIL):
+                auc = roc_auc_score(_heavy(weights[1000:]), rival.log_weights(test))
+            rho = spearmanr(mean, u[1000:])[0]
+            cover = np.mean(np.abs(y[1000:] - mean) <= 1.2816 * np.sqrt(var))
+            rows.append((make.__name__, rho, auc, cover))
+            print(
+                f"draw {seed}  {make.__name__:14s} Spearman {rho:.3f}  AUC {auc:.3f}  "
+                f"80 % cover {cover:.3f}  {took:.0f} s"
+            )
         for learn in (None, "point_weights"):
             embedding = KernelEmbedding(30, kernel="linear", learn=learn)
             start = time.perf_counter()
@@ -100,8 +129,7 @@ def attention(draws: int) -> None:
             took, found = time.perf_counter() - start, model.predict_dist(test)
             auc, g = np.nan, model.features_.point_weights
             if g is not None:
-                heavy = weights[1000:] >= np.quantile(weights[1000:], 0.9)
-                auc = roc_auc_score(heavy.ravel(), model.features_(test.points) @ g)
+                auc = roc_auc_score(_heavy(weights[1000:]), model.features_(test.points) @ g)
             rho = spearmanr(found.mean, u[1000:])[0]
             low, high = found.interval(0.8).T
             cover = np.mean((low <= y[1000:]) & (y[1000:] <= high))
@@ -110,7 +138,7 @@ def attention(draws: int) -> None:
                 f"draw {seed}  {learn or 'mean pooling':14s} Spearman {rho:.3f}  AUC {auc:.3f}  "
                 f"80 % cover {cover:.3f}  median size {np.median(found.sizes):.1f}  {took:.0f} s"
             )
-    for name in ("mean", "point_weights"):
+    for name in ("DeepSets", "AttentionMIL", "mean", "point_weights"):
         each = np.array([row[1:] for row in rows if row[0] == name])
         print(f"{name:14s} on average {each.mean(axis=0).round(3)} ± {each.std(axis=0).round(3)}")
 
@@ -139,28 +167,209 @@ def digit_bags(seed: int) -> tuple[Bags, np.ndarray]:
     return Bags.from_array(patches[order]), labels[order].astype(float)
 
 
-def digits() -> None:
-    """Print test scores of the digit as a number, by a network, landmarks and Deep Sets."""
+def digits(seed: int) -> None:
+    """Print test scores of the digit as a number, by learnt and fixed features and Deep Sets."""
     from benchmarks.deep_sets import DeepSets
 
-    bags, y = digit_bags(0)
-    train, test = slice(0, 1200), slice(1200, None)
+    linear, process = bagwise.ShrinkageRegressor, bagwise.DistributionGPRegressor
+    moved = "bandwidth, ard, landmarks"
+    few = Training(moved, engine="adam", epochs=30, learning_rate=0.02)
+    network = Training(epochs=100, learning_rate=0.002, patience=30)
     rows: list[Row] = [
-        ("fixed landmarks", lambda: bagwise.ShrinkageRegressor(KernelEmbedding(200))),
+        ("deep sets", lambda: DeepSets()),
+        ("linear, fixed landmarks", lambda: linear(KernelEmbedding(200))),
+        ("linear, learnt landmarks", lambda: linear(KernelEmbedding(100, learn=few))),
         (
-            "network",
-            lambda: bagwise.ShrinkageRegressor(
-                NetworkEmbedding(64, hidden=(128,), learn=Training(epochs=60, learning_rate=0.003))
+            "linear, filters",
+            lambda: linear(
+                NetworkEmbedding(
+                    64, network="conv", hidden=(32,), image_shape=(4, 4), learn=network
+                )
             ),
         ),
-        ("deep sets", lambda: DeepSets()),
+        ("process, fixed landmarks", lambda: process(KernelEmbedding(100))),
+        (
+            "process, learnt landmarks",
+            lambda: process(
+                KernelEmbedding(60, kernel="rbf", learn=Training(moved, epochs=15, patience=5))
+            ),
+        ),
     ]
+    bags, y = digit_bags(seed)
+    _compare(rows, bags, y, 1200)
+
+
+STEMS = 60
+PREFIXES = {"": 1.0, "re": 1.0, "un": -1.0, "pre": 0.5, "dis": -0.5}
+SUFFIXES = {"": 1.0, "s": 1.0, "ly": 0.3, "ness": 0.6, "est": 2.0, "ish": 0.2}
+
+
+FILLERS = "the of and to in a is that it was for on are with as his they at be this from".split()
+
+
+def text_bags(seed: int, n: int = 1200) -> tuple[Bags, np.ndarray]:
+    """Return texts as bags of words, each hashed by its letters, labelled by what they say.
+
+    A word is a prefix, a stem and a suffix, each with a factor: *un* turns its stem round, *est*
+    doubles it. The label is the average over 200 such words, of which a bag has 2 to 40; and from
+    none to four times as many that say nothing, *the*, *of* and the like.
+    """
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    rng = np.random.default_rng(seed)
+    letters = np.array(list("abcdefghiklmnoprstuvwz"))
+    stems = ["".join(rng.choice(letters, 5)) for _ in range(STEMS)]
+    says = rng.normal(size=STEMS)
+    texts, y = [], np.zeros(n)
+    for i in range(n):
+        share = np.exp(rng.normal() * says)  # a text has a mood: it takes stems by what they say
+        meant = rng.choice(STEMS, 200, p=share / share.sum())
+        prefixes = rng.choice(list(PREFIXES), 200, p=[0.6, 0.1, 0.1, 0.1, 0.1])
+        suffixes = rng.choice(list(SUFFIXES), 200)
+        value = [PREFIXES[a] * SUFFIXES[b] for a, b in zip(prefixes, suffixes, strict=True)]
+        y[i] = np.mean(np.array(value) * says[meant])
+        size = int(np.exp(rng.uniform(np.log(2), np.log(40))))
+        words = [prefixes[k] + stems[meant[k]] + suffixes[k] for k in range(size)]
+        texts.append(words + rng.choice(FILLERS, rng.integers(0, 4 * size + 1)).tolist())
+    hashing = HashingVectorizer(analyzer="char_wb", ngram_range=(2, 3), n_features=64)
+    return Bags.from_list([hashing.transform(words).toarray() for words in texts]), y
+
+
+def text(seed: int) -> None:
+    """Print test scores of what texts say, by learnt and fixed features and Deep Sets."""
+    from benchmarks.deep_sets import DeepSets
+
+    linear = bagwise.ShrinkageRegressor
+    weighed = Training("point_weights, bandwidth", engine="adam", epochs=20, learning_rate=0.05)
+    rows: list[Row] = [
+        ("deep sets", lambda: DeepSets()),
+        ("fixed landmarks", lambda: linear(KernelEmbedding(100))),
+        ("learnt weights of words", lambda: linear(KernelEmbedding(100, learn=weighed))),
+        (
+            "process, fixed landmarks",
+            lambda: bagwise.DistributionGPRegressor(KernelEmbedding(100, kernel="rbf")),
+        ),
+    ]
+    bags, y = text_bags(seed)
+    _compare(rows, bags, y, 800)
+
+
+def _compare(rows: list[Row], bags: Bags, y: np.ndarray, n_train: int) -> None:
+    """Fit each model to the first bags, and print its scores on the others."""
+    train, test = slice(0, n_train), slice(n_train, None)
     for name, make in rows:
         start = time.perf_counter()
         model = make().fit(bags[train], y[train])
         took = time.perf_counter() - start
         mse, nll = scores(model, bags[test], y[test])
-        print(f"{name:16s} RMSE {mse**0.5:.3f}  NLL {nll:.3f}  {took:.0f} s")
+        print(f"{name:26s} RMSE {mse**0.5:.3f}  NLL {nll:.3f}  {took:.0f} s", flush=True)
+
+
+def recipe(seeds: list[int]) -> None:
+    """Print test −log density of the exact optimum, and of the authors' search for it."""
+    import jax
+
+    from bagwise.estimators.embeddings import COVARIANCE_FLOOR
+    from bagwise.heads.base import Task
+    from bagwise.heads.learning import learning_problem
+    from bagwise.inference.learning import log_likelihoods, statistics
+    from bagwise.inference.training import Minibatches, TrainingData, _run
+
+    settings = Training(epochs=200, patience=20, batch_bags=50, bag_points=1000)
+    for seed in seeds:
+        data = gamma_varying(seed=seed)
+        model = bagwise.ShrinkageRegressor(KernelEmbedding(60, bandwidth=1.0))
+        model.fit(data.train.bags, data.train.labels)
+        bags = Bags.concatenate([data.train.bags, data.validation.bags])
+        task = Task.of(bags, np.concatenate([data.train.labels, data.validation.labels]), None)
+        problem = learning_problem(model.head_, model.features_, task, (), COVARIANCE_FLOOR)
+        begin = {name: np.zeros_like(value) for name, value in problem.start.items()}
+        problem = replace(problem, start=begin)  # not from where the exact search has ended
+        n_train = data.train.bags.n_bags
+        out, scaled = np.arange(n_train, bags.n_bags), model.features_.scaling
+        start = time.perf_counter()
+        with jax.enable_x64(True):
+            made = TrainingData(problem, bags, scaled, settings, out)
+            best, history = _run(Minibatches(problem), made)
+            params = best | {"basis": _basis(problem)}
+            took = time.perf_counter() - start
+            seen = statistics(problem.features, {}, made.batch(made.kept, np.random.default_rng(0)))
+            test = (data.test.labels - task.center) / task.scale
+            told = replace(
+                problem,
+                labels=test[None],
+                design=np.ones((len(test), 1)),
+                sample_weight=np.ones(len(test)),
+            )
+            batch = TrainingData(told, data.test.bags, scaled, settings, np.zeros(0, int)).batch(
+                np.arange(len(test)), np.random.default_rng(0)
+            )
+            mean, sizes, _, _ = statistics(problem.features, {}, batch)
+            nll = -float(np.mean(log_likelihoods(told, params, batch, (mean, sizes, *seen[2:]))))
+        nll += float(np.log(task.scale))
+        exact = scores(model, data.test.bags, data.test.labels)[1]
+        print(
+            f"{seed}  exact {exact:.4f}  Adam {nll:.4f}  apart {nll - exact:+.4f}  "
+            f"{history.best} of {history.n_epochs} epochs, {took:.0f} s",
+            flush=True,
+        )
+
+
+def _basis(problem: Any) -> Any:
+    """Return the coordinates in which weights were searched for."""
+    from bagwise.inference.learning import start
+
+    return start(problem)["basis"]
+
+
+def faces(scale: float) -> None:
+    """Print seconds and memory of an epoch of minibatches on simulated faces."""
+    import tempfile
+
+    import jax
+
+    from bagwise.datasets import simulate_faces
+    from bagwise.estimators.embeddings import COVARIANCE_FLOOR
+    from bagwise.heads.base import Task
+    from bagwise.heads.learning import learning_problem
+    from bagwise.inference.learning import start as first
+    from bagwise.inference.training import Minibatches, TrainingData
+
+    settings = Training(
+        "bandwidth, landmarks", epochs=10, batch_bags=64, bag_points=40, precision="float32"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        data = simulate_faces(scale, path=folder)
+        print(f"{data.bags!r}", flush=True)
+        some = data.bags[: min(1000, data.bags.n_bags)]
+        model = bagwise.ShrinkageRegressor(KernelEmbedding(64, landmarks="random", bandwidth=1.0))
+        model.fit(some, data.labels[: some.n_bags])
+        task = Task.of(data.bags, data.labels, None)
+        problem = learning_problem(
+            model.head_, model.features_, task, settings.what, COVARIANCE_FLOOR
+        )
+        with jax.enable_x64(False):
+            out = np.arange(0, data.bags.n_bags, 5)
+            made = TrainingData(problem, data.bags, model.features_.scaling, settings, out)
+            engine, start = Minibatches(problem), time.perf_counter()
+            state = engine.begin(first(problem), made)
+            begun = time.perf_counter()
+            state, loss, left = engine.epoch(state, 1)
+            took = time.perf_counter() - begun
+        print(
+            f"to begin {begun - start:.0f} s, an epoch {took:.0f} s; loss {loss:.3f}, held out "
+            f"{left:.3f}; {_memory()}"
+        )
+
+
+def _memory() -> str:
+    """Return what the process has in memory, of its own and mapped from files."""
+    with open("/proc/self/status") as file:
+        lines = dict(line.split(":", 1) for line in file)
+    names = {"VmHWM": "peak", "RssAnon": "own now", "RssFile": "of files now"}
+    return ", ".join(
+        f"{what} {int(lines[k].split()[0]) / 2**20:.1f} GB" for k, what in names.items()
+    )
 
 
 def gradient(n: int = 1000, d: int = 90) -> None:
@@ -204,14 +413,20 @@ def gradient(n: int = 1000, d: int = 90) -> None:
 def main() -> None:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("gamma", "attention", "digits", "gradient"))
+    names = ("gamma", "attention", "digits", "text", "recipe", "faces", "gradient")
+    parser.add_argument("what", choices=names)
+    parser.add_argument("--seed", type=int, default=0, help="of digits and text")
+    parser.add_argument("--scale", type=float, default=1.0, help="of faces, of the paper's number")
     parser.add_argument("--seeds", type=int, nargs="+", default=[23])
     parser.add_argument("--draws", type=int, default=3)
     given = parser.parse_args()
     {
         "gamma": lambda: gamma(given.seeds),
         "attention": lambda: attention(given.draws),
-        "digits": digits,
+        "digits": lambda: digits(given.seed),
+        "text": lambda: text(given.seed),
+        "recipe": lambda: recipe(given.seeds),
+        "faces": lambda: faces(given.scale),
         "gradient": gradient,
     }[given.what]()
 

@@ -13,6 +13,9 @@ from bagwise.embedding.sums import summarise, weighed
 from bagwise.inference import Training
 from bagwise.inference.training import Minibatches, Whole
 
+# Most searches here are too short to gain anything.
+pytestmark = pytest.mark.filterwarnings("ignore:learning gained nothing")
+
 FEW = Training("bandwidth, ard, landmarks", epochs=3, batch_bags=8)
 
 
@@ -285,3 +288,16 @@ def test_settings_are_checked(given):
     (name,) = given
     with pytest.raises(bagwise.BagwiseError, match=name):
         Training(**given)
+
+
+def test_learning_that_gains_nothing_says_so_and_leaves_features_alone(monkeypatch):
+    bags, y = bags_and_labels()
+    worse = lambda self, state, number: (state, 1.0, 100.0 + number)  # noqa: E731
+    monkeypatch.setattr(Whole, "epoch", worse)
+    model = bagwise.RBFNetworkRegressor(embedding(learn=FEW))
+    with pytest.warns(bagwise.BagwiseWarning, match="learning gained nothing on 8 bags held out"):
+        model.fit(bags, y)
+    assert model.history_.best == 0
+    fixed = bagwise.RBFNetworkRegressor(embedding()).fit(bags, y)
+    assert_allclose(model.landmarks_, fixed.landmarks_)
+    assert_allclose(model.predict(bags), fixed.predict(bags))

@@ -18,6 +18,7 @@ from bagwise.bags.grouping import (
     show,
     sizes_to_offsets,
 )
+from bagwise.bags.objects import Objects, holds_objects, stacked
 from bagwise.bags.per_bag import in_bag_order, same_rows, series_index
 from bagwise.bags.stacked import StackedBags
 from bagwise.bags.stream import StreamedBags
@@ -78,8 +79,12 @@ class Bags(StackedBags):
         covariates: Any = None,
         feature_names: Any = None,
         covariate_names: Any = None,
+        objects: bool | None = None,
     ) -> Self:
         """Make bags from one 2-D array (or list of lists, or data frame) per bag.
+
+        Or from one list of objects per bag, such as strings, sets or graphs: points of any kind,
+        for :class:`KernelEmbedding` with a kernel of your own.
 
         Parameters
         ----------
@@ -91,16 +96,25 @@ class Bags(StackedBags):
         covariates : array-like (n_bags, n_covariates), optional
             Of a pandas frame the index may hold the ids, in any order: see :meth:`align`.
         feature_names, covariate_names : sequence of str, optional
+        objects : whether points are objects, and no rows of numbers; by default as the first point
+            says, if it is text, a set, a dict, a tuple with one of these in it, or of a class that
+            NumPy does not know. Say True for lists or arrays of different lengths.
 
         Examples
         --------
         >>> Bags.from_list([np.zeros((2, 3)), np.ones((4, 3))], covariates=[[1.0], [2.0]]).sizes
         array([2, 4])
+        >>> Bags.from_list([["GAT", "TACA"], ["CAT"]])
+        Bags(2 bags, 3 points, objects; sizes 1 / 1 / 1 / 2 / 2 (min / 25% / median / 75% / max))
         """
         arrays, ids = _named_arrays(arrays, ids)
-        parts, names = _one_per_bag(arrays, ids)
+        parts: list[Any]
+        if holds_objects(arrays[0]) if objects is None else objects:
+            parts, names = _objects_per_bag(arrays, ids, sure=objects is not None), None
+        else:
+            parts, names = _one_per_bag(arrays, ids)
         return cls(
-            points=np.concatenate(parts),
+            points=stacked(parts),
             offsets=sizes_to_offsets([len(part) for part in parts]),
             ids=ids,
             weights=None if weights is None else _stack_weights(weights, parts, ids),
@@ -158,7 +172,7 @@ class Bags(StackedBags):
 
         Parameters
         ----------
-        X : array-like or data frame (n_points, n_features)
+        X : array-like or data frame (n_points, n_features), or list or Series of n_points objects
         groups, weights : array-like (n_points,)
             What of these and X is of pandas must have the same index, where it says anything.
         covariates : array-like, optional
@@ -171,6 +185,7 @@ class Bags(StackedBags):
         [array([[1.], [3.]]), array([[2.]])]
         """
         same_rows({"X": X, "groups": groups} | ({} if weights is None else {"weights": weights}))
+        X = Objects.of(X) if holds_objects(X) else X
         points, feature_names = to_matrix(X, "X", feature_names)
         grouping = group_rows(groups)
         n_rows = int(grouping.offsets[-1])
@@ -543,6 +558,30 @@ def _named_arrays(arrays: Any, ids: Any) -> tuple[list[Any], Shaped[np.ndarray, 
     return arrays, ids
 
 
+def _objects_per_bag(
+    arrays: list[Any], ids: Shaped[np.ndarray, " n_bags"], sure: bool
+) -> list[Objects]:
+    """Return the objects of each bag; unless that is sure, each must say by itself that it has."""
+    parts = []
+    for position, bag in enumerate(arrays):
+        name = f"bag {show(ids[position])}"
+        if isinstance(bag, str | bytes) or not hasattr(bag, "__len__"):
+            raise InvalidBagsError.because(
+                f"{name} is a {type(bag).__name__}", "a list of objects", "Put it into a list."
+            )
+        if not len(bag):
+            raise empty_bag(position, ids)
+        if not sure and not holds_objects(bag):
+            raise InvalidBagsError.because(
+                f"{name} starts with {show(next(iter(bag)))!s:.60} but bag {show(ids[0])} holds "
+                "objects",
+                "objects in every bag, or numbers in every bag",
+                "Give bags of one kind; with objects=True anything is an object.",
+            )
+        parts.append(bag if isinstance(bag, Objects) else Objects.of(bag))
+    return parts
+
+
 def _one_per_bag(
     arrays: list[Any], ids: Shaped[np.ndarray, " n_bags"]
 ) -> tuple[list[Float[np.ndarray, "_ _"]], Names]:
@@ -572,7 +611,7 @@ def _one_per_bag(
 
 
 def _stack_weights(
-    given: Any, parts: list[Float[np.ndarray, "_ _"]], ids: Shaped[np.ndarray, " n"]
+    given: Any, parts: list[Any], ids: Shaped[np.ndarray, " n"]
 ) -> Float64[np.ndarray, " n_points"]:
     """Return the weights of all bags, given in their order or by id, end to end and checked."""
     ordered = in_bag_order(given, ids, "weights", InvalidBagsError)

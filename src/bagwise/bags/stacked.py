@@ -18,6 +18,7 @@ from bagwise.bags.grouping import (
     rows_of,
     sizes_to_offsets,
 )
+from bagwise.bags.objects import Objects, stacked
 from bagwise.bags.per_bag import array_per_bag, in_bag_order, positions_by_id, rows_by_key
 from bagwise.bags.validation import (
     Names,
@@ -55,7 +56,7 @@ class Batch:
     seen : (k,), rows of the bag that came in batches before
     """
 
-    points: Float[np.ndarray, "m p"]
+    points: Shaped[np.ndarray, "m p"]
     shares: Float64[np.ndarray, " m"]
     bags: Int64[np.ndarray, " k"]
     starts: Int64[np.ndarray, " k+1"]
@@ -77,7 +78,7 @@ class StackedBags:
     described in :class:`bagwise.Bags`, the class to use.
     """
 
-    points: Float[np.ndarray, "n_points n_features"]
+    points: Float[np.ndarray, "n_points n_features"] | Objects
     offsets: Int64[np.ndarray, " n_bags+1"]
     ids: Shaped[np.ndarray, " n_bags"]
     weights: Float64[np.ndarray, " n_points"] | None
@@ -131,6 +132,11 @@ class StackedBags:
     def n_features(self) -> int:
         """Number of features p of a point."""
         return int(self.points.shape[1])
+
+    @property
+    def of_objects(self) -> bool:
+        """Whether the points are objects, and no rows of numbers."""
+        return isinstance(self.__dict__.get("points"), Objects)  # of a stream there are none
 
     @property
     def n_covariates(self) -> int:
@@ -218,12 +224,12 @@ class StackedBags:
     def __len__(self) -> int:
         return self.n_bags
 
-    def __iter__(self) -> Iterator[Float[np.ndarray, "size n_features"]]:
+    def __iter__(self) -> Iterator[Shaped[np.ndarray, "size n_features"]]:
         for start, stop in zip(self.offsets[:-1], self.offsets[1:], strict=True):
             yield self.points[start:stop]
 
     @overload
-    def __getitem__(self, key: int | np.integer) -> Float[np.ndarray, "size n_features"]: ...
+    def __getitem__(self, key: int | np.integer) -> Shaped[np.ndarray, "size n_features"]: ...
     @overload
     def __getitem__(self, key: Any) -> Self: ...
     def __getitem__(self, key: Any) -> Any:
@@ -250,7 +256,7 @@ class StackedBags:
         bags = bag_positions(key, self.n_bags)
         return self._take(bags, *rows_of(bags, self.offsets))
 
-    def bag(self, bag_id: Any) -> Float[np.ndarray, "size n_features"]:
+    def bag(self, bag_id: Any) -> Shaped[np.ndarray, "size n_features"]:
         """Return the points of the bag with this id, of any type.
 
         Examples
@@ -405,6 +411,12 @@ class StackedBags:
         >>> Bags.from_list([[[0.0], [2.0]], [[5.0]]]).centred().points.ravel()
         array([-1.,  1.,  0.])
         """
+        if self.of_objects:
+            raise InvalidBagsError.because(
+                "the points are objects, which have no mean",
+                "points of numbers",
+                "Leave them as they are: center=False.",
+            )
         points, sizes = np.asarray(self.points, dtype=np.float64), np.diff(self.offsets)
         for _ in range(2):  # the second time takes what rounding left of the mean
             middle = np.add.reduceat(points * self.shares[:, None], self.offsets[:-1])
@@ -454,7 +466,7 @@ class StackedBags:
         weighted = any(part.weights is not None for part in parts)
         covariates = [part.covariates for part in parts if part.covariates is not None]
         return cls(
-            points=np.concatenate([part.points for part in parts]),
+            points=stacked(part.points for part in parts),
             offsets=sizes_to_offsets(np.concatenate([part.sizes for part in parts])),
             ids=ids,
             weights=np.concatenate(weights) if weighted else None,
@@ -464,8 +476,10 @@ class StackedBags:
         )
 
     def _counts(self) -> str:
-        nouns = ["bag", "point", "feature"] + ["covariate"] * (self.n_covariates > 0)
+        nouns = ["bag", "point"] + ["feature"] * (not self.of_objects)
+        nouns += ["covariate"] * (self.n_covariates > 0)
         parts = [_count(getattr(self, f"n_{noun}s"), noun) for noun in nouns]
+        parts += ["objects"] * self.of_objects
         return ", ".join(parts + ["weighted"] * self.weighted)
 
     def __repr__(self) -> str:
@@ -518,6 +532,13 @@ def named_covariates(
 
 def _check_same_columns(first: StackedBags, other: StackedBags, position: int) -> None:
     """Raise unless two Bags that are to be put together have the same features and covariates."""
+    if first.of_objects != other.of_objects:
+        kinds = ["objects" if bags.of_objects else "numbers" for bags in (other, first)]
+        raise InvalidBagsError.because(
+            f"the points of the Bags at position {position} are {kinds[0]}",
+            f"{kinds[1]}, as those of the first",
+            "Put together bags of one kind.",
+        )
     for what in ("feature", "covariate"):
         mine, theirs = (  # the names, or how many if there are none
             getattr(bags, f"{what}_names") or getattr(bags, f"n_{what}s") for bags in (first, other)

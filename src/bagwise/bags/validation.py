@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Float64, Int64, Shaped
 from narwhals.dependencies import is_into_dataframe
 
 from bagwise.bags.grouping import locate, no_bags, show
+from bagwise.bags.objects import Objects, check_objects
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 
 # Numbers are checked this many at a time, so that the check needs little memory.
@@ -98,8 +99,13 @@ def real_array(values: Any, what: str) -> Float[np.ndarray, "..."]:
     return array if array.dtype == np.float32 else array.astype(np.float64, copy=False)
 
 
-def matrix(values: Any, what: str) -> Float[np.ndarray, "rows columns"]:
-    """Return a 2-D float array with at least one column; see :func:`real_array`."""
+def matrix(values: Any, what: str) -> Shaped[np.ndarray, "rows columns"]:
+    """Return a 2-D float array with at least one column; see :func:`real_array`.
+
+    Objects stay what they are.
+    """
+    if isinstance(values, Objects):
+        return values
     array = real_array(values, what)
     if array.ndim != 2:
         raise InvalidBagsError.because(
@@ -119,7 +125,7 @@ def matrix(values: Any, what: str) -> Float[np.ndarray, "rows columns"]:
 
 def to_matrix(
     rows: Any, what: str, names: Any = None
-) -> tuple[Float[np.ndarray, "rows columns"], Any]:
+) -> tuple[Shaped[np.ndarray, "rows columns"], Any]:
     """Return a 2-D float array and its column names, from a data frame or anything array-like.
 
     Names that are given go before those of a frame.
@@ -137,15 +143,23 @@ def check_points(
     offsets: Int64[np.ndarray, " n_offsets"],
     ids: Shaped[np.ndarray, " n_bags"],
     names: Names = None,
-) -> Float[np.ndarray, "n_points n_features"]:
+) -> Shaped[np.ndarray, "n_points n_features"]:
     """Return stacked points as a finite, C-contiguous float array; name the bag if they are not."""
-    points = np.ascontiguousarray(matrix(points, "the array of points"))
+    points = matrix(points, "the array of points")
+    points = points if isinstance(points, Objects) else np.ascontiguousarray(points)
     if len(points) != offsets[-1]:
         raise InvalidBagsError.because(
             f"there are {len(points)} points for bags of {offsets[-1]} points altogether",
             "one row per point",
             "Keep the rows as they are in bags.points.",
         )
+    if isinstance(points, Objects):
+
+        def where(row: int) -> str:
+            bag, within = locate(row, offsets)
+            return f"bag {show(ids[bag])}, row {within}"
+
+        return check_objects(points, where)
     found = first_unusable(points)
     if found is not None:
         row, column = found

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float64, Int64, Shaped
 
 from bagwise.bags.bags import Bags, as_bags
 from bagwise.bags.grouping import CountedIds, id_array, keys, missing, plain, show, sizes_to_offsets
+from bagwise.bags.objects import Objects
 from bagwise.bags.per_bag import array_per_bag, numbers_per_bag
 from bagwise.bags.stacked import Batch
 from bagwise.bags.validation import Names, check_columns
@@ -55,6 +56,7 @@ class SummedBags(Bags):
             covariate_names=sums.covariate_names,
             _n_features=sums.n_features,
             _effective_sizes=sums.effective_sizes,
+            _of_objects=isinstance(getattr(sums.features, "landmarks", None), Objects),
         )
         return bags
 
@@ -76,6 +78,11 @@ class SummedBags(Bags):
     def n_features(self) -> int:
         """Number of features p of a point."""
         return int(self._n_features)
+
+    @property
+    def of_objects(self) -> bool:
+        """Whether the points were objects."""
+        return bool(self._of_objects)
 
     @property
     def effective_sizes(self) -> Float64[np.ndarray, " n_bags"]:

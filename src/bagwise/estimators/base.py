@@ -238,6 +238,14 @@ class BagEstimator(ShowsLearnt, TakesBags):
         )
         scaling = pooled.features.scaling  # type: ignore[attr-defined]
         features, self.history_ = learn(parts, out, bags, scaling, training)
+        if self.history_.best == 0 and self.history_.n_epochs:
+            warnings.warn(
+                f"learning gained nothing on {len(out)} bags held out, in {self.history_.n_epochs} "
+                "epochs: the features are those it began with. Give more bags, learn less "
+                "(learn=...), or try Training(learning_rate=...) of a tenth; or leave learn out.",
+                BagwiseWarning,
+                stacklevel=3,
+            )
         learnt = Pooled(features, summarise(bags, features, covariance=self.needs_covariance))
         return learnt, self._fit_head_alone(learnt, task)
 
@@ -268,8 +276,7 @@ class BagEstimator(ShowsLearnt, TakesBags):
         for name in ("landmarks_", "bandwidth_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         if isinstance(pooled.features, LandmarkFeatures):
-            scaling = pooled.features.scaling
-            self.landmarks_ = pooled.features.landmarks * scaling.scale + scaling.center
+            self.landmarks_ = pooled.features.places
             self.bandwidth_ = pooled.features.kernel.bandwidth
         return self
 

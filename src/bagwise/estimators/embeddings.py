@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Shaped
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags.bags import Bags, as_bags
+from bagwise.bags.objects import Objects
 from bagwise.bags.validation import (
     check_columns,
     choice,
@@ -29,7 +30,7 @@ from bagwise.bags.validation import (
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.sums import BagStats, summarise
 from bagwise.exceptions import BagwiseError, InvalidBagsError
-from bagwise.features.kernels import Kernel, Linear, Mixed, as_kernel
+from bagwise.features.kernels import Kernel, Linear, Mixed, UserKernel, as_kernel
 from bagwise.features.maps import (
     DEFAULT_LANDMARKS,
     Features,
@@ -37,11 +38,12 @@ from bagwise.features.maps import (
     LandmarkFeatures,
     Scaling,
     choose_landmarks,
+    drawn_landmarks,
     given_landmarks,
     median_bandwidth,
     sample_points,
 )
-from bagwise.features.network import NetworkFeatures
+from bagwise.features.network import NetworkFeatures, UserNetworkFeatures, check_image_shape
 from bagwise.inference.settings import Training
 
 # Multiples of the median heuristic that bandwidth="auto" chooses from.
@@ -59,10 +61,13 @@ COVARIANCE_FLOOR = 0.01
 # Outputs of a network when the user leaves their number to us.
 NETWORK_OUTPUTS = 32
 
+# Networks of our own.
+NETWORKS = ("mlp", "conv")
+
 # What an embedding makes of a bag.
 OUTPUTS = ("mean", "shrunk", "shrunk+sd")
 
-Points = Float64[np.ndarray, "m p"]
+Points = Shaped[np.ndarray, "m p"]
 
 
 class TakesBags(BaseEstimator):
@@ -74,12 +79,20 @@ class TakesBags(BaseEstimator):
         self.n_features_in_ = bags.n_features
         self._feature_names = bags.feature_names
         self._covariates = (bags.covariate_names, bags.n_covariates)
+        self._of_objects = bags.of_objects
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if bags.feature_names is not None:
             self.feature_names_in_ = np.array(bags.feature_names, dtype=object)
 
     def _check_bags(self, X: Any) -> Bags:
         bags = as_bags(X)
+        if bags.of_objects != self._of_objects:
+            kinds = ["objects" if objects else "numbers" for objects in (False, True)]
+            raise InvalidBagsError.because(
+                f"the points of these bags are {kinds[bags.of_objects]}",
+                f"{kinds[self._of_objects]}, as in fit",
+                "Give bags of the kind that the model was fitted to.",
+            )
         check_columns("feature", self._feature_names, self.n_features_in_, bags)
         check_columns("covariate", *self._covariates, bags)
         return bags
@@ -99,7 +112,7 @@ def tags_of_bags(tags: Any) -> Any:
 class BagEmbedding(TransformerMixin, TakesBags):
     """What all embeddings share: scaling, the choice of a bandwidth, and being a transformer."""
 
-    kernel: Kernel | str
+    kernel: Kernel | str | Callable[..., Any]
     bandwidth: float | str
     standardize: bool
     output: str
@@ -127,7 +140,18 @@ class BagEmbedding(TransformerMixin, TakesBags):
         """Return the scaling, a scaled sample of points, the kernels to be tried, the generator."""
         rng = generator(self.random_state)
         standardize = flag("standardize", self.standardize, self._name)
+        first = self._kernels(bags.n_features)[0]
+        if bags.of_objects and not isinstance(first, UserKernel):
+            raise InvalidBagsError.because(
+                f"the points are objects, such as {bags.points[0, 0]!r:.60}, and {self._name} has "
+                f"no kernel for them",
+                "points of numbers, or a kernel of your own",
+                "Use KernelEmbedding(kernel=f), f(list, list) of shape (n, m); or make numbers of "
+                "them first: bags.with_points(vectors).",
+            )
         sample = sample_points(bags, rng)
+        if isinstance(first, UserKernel):  # which sees points as they are
+            return Scaling.of(np.zeros(bags.n_features)), sample, [first], rng
         scaling = Scaling.fit(bags, standardize=standardize, sample=sample)
         points, kernels = scaling(sample), list[Kernel]()
         for kernel in self._kernels(points.shape[1]):
@@ -274,9 +298,13 @@ class KernelEmbedding(BagEmbedding):
         "rbf", "matern12", "matern32", "matern52", "linear", "energy", or one of these after
         "additive-"; or a kernel of :mod:`bagwise.kernels`, whose bandwidth, if it has one, is then
         kept. "auto": in an estimator "rbf", "energy", one of these two after "additive-" or
-        "linear", by the loss of the fit.
+        "linear", by the loss of the fit. Or a kernel of your own, for points of any kind: a
+        function of two lists of points that returns the matrix of k(x, y), a row for each of the
+        first and a column for each of the second; or the name of a pairwise kernel of scikit-learn
+        ("cosine", "laplacian", "chi2", "polynomial"). It sees points as they are: ``standardize``
+        and ``bandwidth`` have no say, and landmarks are points drawn at random.
     landmarks : "kmeans", "random" or array (d, n_features)
-        How landmarks are chosen, or which they are.
+        How landmarks are chosen, or which they are; of objects, a list of them.
     function_landmarks : array (s, n_features), optional
         Landmarks z of the function f = Σ_l α_l k(·, z_l) of :class:`ShrinkageRegressor` and
         :class:`ShrinkageClassifier`; by default the same u.
@@ -308,6 +336,13 @@ class KernelEmbedding(BagEmbedding):
     >>> model = make_pipeline(KernelEmbedding(20), RidgeCV()).fit(bags, y)
     >>> model.predict([rng.normal(0, 1.5, (1000, 1))]).round(1)
     array([1.6])
+
+    Strings, by the letters that they share:
+
+    >>> def shared(x, y):
+    ...     return [[len(set(a) & set(b)) for b in y] for a in x]
+    >>> KernelEmbedding(3, kernel=shared).fit_transform([["cat", "act"], ["dog"]]).shape
+    (2, 3)
     """
 
     _column: ClassVar[str] = "landmark"
@@ -317,7 +352,7 @@ class KernelEmbedding(BagEmbedding):
         self,
         n_landmarks: int | str | None = "auto",
         *,
-        kernel: Kernel | str = "rbf",
+        kernel: Kernel | str | Callable[..., Any] = "rbf",
         landmarks: Any = "kmeans",
         function_landmarks: Any = None,
         bandwidth: float | str = "auto",
@@ -340,15 +375,32 @@ class KernelEmbedding(BagEmbedding):
         self, points: Points, scaling: Scaling, rng: np.random.Generator, default: int
     ) -> Callable[[Kernel], Features]:
         n, how = whole_or_auto("n_landmarks", self.n_landmarks, self._name), self.landmarks
+        own = isinstance(self._kernels(points.shape[1])[0], UserKernel)
         if not isinstance(how, str):
-            u = given_landmarks(how, scaling)
+            u = self._given(how, points, scaling, "landmarks")
+        elif how in ("kmeans", "random") and own:
+            u = drawn_landmarks(points, n, rng, default)
         elif how in ("kmeans", "random"):
             u = choose_landmarks(points, how, n, rng, default)
         else:
             raise wrong("landmarks", how, '"kmeans", "random" or an array', self._name)
         z = self.function_landmarks
-        z = None if z is None else given_landmarks(z, scaling, "function_landmarks")
-        return lambda kernel: LandmarkFeatures(kernel, scaling, u, z)
+        z = None if z is None else self._given(z, points, scaling, "function_landmarks")
+
+        def make(kernel: Kernel) -> Features:
+            if isinstance(kernel, UserKernel):
+                kernel = kernel.probed(u)
+            return LandmarkFeatures(kernel, scaling, u, z)
+
+        return make
+
+    @staticmethod
+    def _given(landmarks: Any, points: Points, scaling: Scaling, name: str) -> Any:
+        if not isinstance(points, Objects):
+            return given_landmarks(landmarks, scaling, name)
+        if not isinstance(landmarks, list | tuple | np.ndarray) or not len(landmarks):
+            raise wrong(name, landmarks, "a list of objects, as the points are", "KernelEmbedding")
+        return landmarks if isinstance(landmarks, Objects) else Objects.of(landmarks)
 
 
 class FourierEmbedding(BagEmbedding):
@@ -412,9 +464,18 @@ class NetworkEmbedding(BagEmbedding):
     Parameters
     ----------
     n_features : int or "auto"
-        Outputs of the network; "auto": 32.
+        Outputs of the network; "auto": 32. One of your own says it itself.
+    network : "mlp", "conv" or one of your own
+        "conv" is for images: layers of 3 × 3 filters, with averages over 2 × 2 pixels after each.
+        Your own is a module that takes one point and is a tree of JAX, such as one of Equinox; a
+        pair (parameters, apply) with apply(parameters, points (n, p)) of shape (n, d), whose
+        parameters may be a function of a JAX key; or a function that returns one of these, which
+        :func:`bagwise.load` is given again, as a file has the parameters and no code.
     hidden : tuple of int
-        Widths of the layers before.
+        Widths of the layers before; of "conv" the numbers of their filters.
+    image_shape : (height, width) or (height, width, channels)
+        Of the images, row by row, in the first columns of a point. Other columns, such as the place
+        of a patch, go to the last layer.
     standardize, output
         As in :class:`KernelEmbedding`.
     learn : "point_weights" or bagwise.inference.Training, optional
@@ -445,14 +506,18 @@ class NetworkEmbedding(BagEmbedding):
         self,
         n_features: int | str | None = "auto",
         *,
+        network: Any = "mlp",
         hidden: Any = (64,),
+        image_shape: Any = None,
         standardize: bool = True,
         output: str = "mean",
         learn: Any = None,
         random_state: Any = 0,
     ) -> None:
         self.n_features = n_features
+        self.network = network
         self.hidden = hidden
+        self.image_shape = image_shape
         self.standardize = standardize
         self.output = output
         self.learn = learn
@@ -467,7 +532,16 @@ class NetworkEmbedding(BagEmbedding):
             raise wrong(
                 "hidden", self.hidden, "whole numbers > 0, a width for each layer", self._name
             )
-        features = NetworkFeatures.drawn(scaling, [*hidden, n], rng)
+        features: Features
+        shape: tuple[int, ...] = ()
+        if not isinstance(self.network, str):
+            features = UserNetworkFeatures.drawn(scaling, self.network, int(rng.integers(2**31)))
+            return lambda kernel: features
+        if choice("network", self.network, NETWORKS, self._name) == "conv":
+            shape = check_image_shape(self.image_shape, points.shape[1])
+        elif self.image_shape is not None:
+            raise wrong("image_shape", self.image_shape, 'None, but for network="conv"', self._name)
+        features = NetworkFeatures.drawn(scaling, [*hidden, n], rng, shape)
         return lambda kernel: features
 
 

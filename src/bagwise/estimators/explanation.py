@@ -16,14 +16,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float64
+from jaxtyping import Float64, Shaped
 
 from bagwise.bags.bags import Bags, as_bags, n_axes
 from bagwise.bags.grouping import show
+from bagwise.bags.objects import Objects, holds_objects
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.features.integrated_gradients import split_by_column
+from bagwise.features.kernels import UserKernel
 from bagwise.features.maps import Features, FourierFeatures, LandmarkFeatures
-from bagwise.features.network import NetworkFeatures
+from bagwise.features.network import NetworkFeatures, UserNetworkFeatures
 
 # Kernel values worked on at once: 16 MB.
 BLOCK_ELEMENTS = 1 << 21
@@ -48,7 +50,7 @@ class Witness:
     slope: Float64[np.ndarray, " d"]
     offset: float
 
-    def __call__(self, points: Float[np.ndarray, "n p"]) -> Float64[np.ndarray, " n"]:
+    def __call__(self, points: Shaped[np.ndarray, "n p"]) -> Float64[np.ndarray, " n"]:
         """Return ψ at points in the units of the input."""
         step = max(1, BLOCK_ELEMENTS // len(self.slope))
         blocks = [points[start : start + step] for start in range(0, len(points), step)]
@@ -61,26 +63,26 @@ class Directions:
 
     Attributes
     ----------
-    values : (d,), contributions;  names : of each;  places : (d, p) in units of the input, or None
+    values : (d,), contributions;  names : of each;  places : (d, p) in units of the input, objects,
+        or None
     """
 
     values: Float64[np.ndarray, " d"]
     names: tuple[str, ...]
-    places: Float64[np.ndarray, "d p"] | None
+    places: Float64[np.ndarray, "d p"] | Objects | None
 
     @classmethod
     def of(cls, features: Features, values: Float64[np.ndarray, " d"]) -> Directions:
         """Name the features."""
         if isinstance(features, LandmarkFeatures):
-            scaling = features.scaling
-            places = features.landmarks * scaling.scale + scaling.center
-            return cls(values, tuple(f"landmark {i}" for i in range(len(values))), places)
-        if isinstance(features, NetworkFeatures):
+            names = tuple(f"landmark {i}" for i in range(len(values)))
+            return cls(values, names, features.places)
+        if isinstance(features, NetworkFeatures | UserNetworkFeatures):
             return cls(values, tuple(f"output {i}" for i in range(len(values))), None)
         assert isinstance(features, FourierFeatures)
         m = len(features.frequencies)
-        names = [f"{wave} {i}" for wave in ("cosine", "sine") for i in range(m)]
-        return cls(values, tuple(names), None)
+        names = tuple(f"{wave} {i}" for wave in ("cosine", "sine") for i in range(m))
+        return cls(values, names, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +141,7 @@ class Explanation:
         return self.bags.n_points
 
     @property
-    def bag_points(self) -> Float[np.ndarray, "n p"]:
+    def bag_points(self) -> Shaped[np.ndarray, "n p"]:
         """The points (N, p)."""
         return self.bags.points
 
@@ -164,9 +166,24 @@ class Explanation:
         return self.directions.names
 
     @property
-    def landmark_places(self) -> Float64[np.ndarray, "d p"] | None:
+    def landmark_places(self) -> Float64[np.ndarray, "d p"] | Objects | None:
         """Landmarks (d, p) in units of the input, if there are any."""
         return self.directions.places
+
+    @property
+    def by_column(self) -> bool:
+        """Whether contributions are split by column: not those of a kernel of the user's."""
+        return not isinstance(getattr(self.function.features, "kernel", None), UserKernel)
+
+    def need_columns(self) -> None:
+        """Raise if nothing is known of columns."""
+        if not self.by_column:
+            raise BagwiseError.because(
+                "what columns add was asked of a model with a kernel of your own, whose slope is "
+                "not known",
+                "points, landmarks or covariates",
+                "Use explanation.points, or top(5).",
+            )
 
     @cached_property
     def reference(self) -> float:
@@ -176,13 +193,14 @@ class Explanation:
     @property
     def reference_point(self) -> Float64[np.ndarray, " p"]:
         """The average training point (p,)."""
+        self.need_columns()
         features = self.function.features
-        assert isinstance(features, LandmarkFeatures | FourierFeatures | NetworkFeatures)
-        return features.scaling.center
+        return features.scaling.center  # type: ignore[attr-defined]
 
     @cached_property
     def point_columns(self) -> Float64[np.ndarray, "n p"]:
         """Contribution of each column of each point (N, p)."""
+        self.need_columns()
         function = self.function
         return self.shares[:, None] * split_by_column(
             function.features, function.slope, self.bags.points
@@ -205,6 +223,9 @@ class Explanation:
 
     def witness(self, points: Any) -> Float64[np.ndarray, " m"]:
         """Return ψ at any points (m, p): what the bag would add if all its points were there."""
+        if self.bags.of_objects:
+            held = list(points) if isinstance(points, list | tuple) else []
+            return self.function(Objects.of(held)) if held else np.zeros(0)
         array = np.asarray(points, dtype=np.float64)
         if array.ndim != 2 or array.shape[1] != self.bags.n_features:
             raise BagwiseError.because(
@@ -232,7 +253,7 @@ class Explanation:
     def lines(self) -> list[str]:
         """Return a few sentences that say the same."""
         found = [self._headline(), self._about_points()]
-        if self.bags.n_features > 1:
+        if self.bags.n_features > 1 and self.by_column:
             start = f"At the average point all of them would add {self.reference:+.3g}; from there"
             found.append(_ranking(start, self.top(3, of="columns")))
         if self.bags.n_covariates:
@@ -257,7 +278,8 @@ class Explanation:
             start = f"All of its {self.size:,} points push the prediction {_way(value)}"
         else:
             start = f"{up:,} of its {self.size:,} points push the prediction up and {down:,} down"
-        return f"{start}; the strongest, row {row}, by {value:+.3g}."
+        named = f" ({self.bags.points[row, 0]!r:.40})" if self.bags.of_objects else ""
+        return f"{start}; the strongest, row {row}{named}, by {value:+.3g}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return numbers, lists and strings, ready for JSON."""
@@ -268,9 +290,11 @@ class Explanation:
             "target": self.target,
             "prediction": self.prediction,
             "baseline": self.baseline,
-            "reference": self.reference,
+            "reference": self.reference if self.by_column else None,
             "covariates": dict(zip(self.covariate_names, self.covariates.tolist(), strict=True)),
-            "columns": dict(zip(self.column_names, self.columns.tolist(), strict=True)),
+            "columns": dict(zip(self.column_names, self.columns.tolist(), strict=True))
+            if self.by_column
+            else {},
             "points": self.points.tolist(),
             "landmarks": dict(zip(self.landmark_names, self.landmarks.tolist(), strict=True)),
         }
@@ -292,7 +316,10 @@ def one_bag(X: Any, bag: Any = None) -> Bags:
     >>> one_bag([[[1.0]], [[2.0], [3.0]]], 1).sizes
     array([2])
     """
-    single = not isinstance(X, Bags) and n_axes(X) == 2
+    single = not isinstance(X, Bags) and (holds_objects(X) or n_axes(X) == 2)
+    if isinstance(X, list) and X and isinstance(X[0], list) and holds_objects(X[0]):
+        # a list of bags of objects
+        single = False
     bags = Bags.from_list([X]) if single else as_bags(X)
     if bag is None:
         if bags.n_bags > 1:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.bags.grouping import show
+from bagwise.bags.objects import stacked
 from bagwise.bags.validation import choice, flag, number_or, positive
 from bagwise.embedding.posterior import (
     ROUNDING,
@@ -24,7 +25,8 @@ from bagwise.estimators.base import BagRegressor, Pooled
 from bagwise.estimators.embeddings import BagEmbedding, KernelEmbedding
 from bagwise.estimators.explanation import Directions, Witness
 from bagwise.exceptions import BagwiseError
-from bagwise.features.maps import LandmarkFeatures
+from bagwise.features.kernels import UserKernel
+from bagwise.features.maps import DEFAULT_LANDMARKS, LandmarkFeatures
 from bagwise.heads.base import MIN_NOISE, Head, Response, Task
 from bagwise.inference.ridge import RidgeProblem
 from bagwise.predictions.gaussian import Prediction
@@ -233,6 +235,8 @@ class MeanEmbeddingRidge(BagRegressor):
         heads = [SecondLevel.fit(gram, task, self) for gram in grams]
         self.head_ = min(heads, key=lambda head: head.noise)
         self.kernel_ = kernels[heads.index(self.head_)]
+        if isinstance(self.kernel_, UserKernel):
+            self.kernel_ = self.kernel_.probed(bags.points[:DEFAULT_LANDMARKS])
         self.effects_ = task.effects
         self.label_center_, self.label_scale_ = task.center, task.scale
         self._keep_columns(bags)
@@ -306,7 +310,7 @@ class MeanEmbeddingRidge(BagRegressor):
         c, b = head.pull(products, norm)
         per_point = np.repeat(c, self.bags_.sizes) * self.bags_.shares
         slope = unit * np.concatenate([per_point, b * bags.shares])
-        points = np.concatenate([self.bags_.points, bags.points])
+        points = stacked([self.bags_.points, bags.points])
         features = LandmarkFeatures(self.kernel_, self.scaling_, self.scaling_(points))
         offset = unit * (c @ head.average + b * products.mean())
         values = unit * np.append(c * (products - head.average), b * (norm - products.mean()))

@@ -13,13 +13,15 @@ Sundararajan, Taly and Yan (2017), Axiomatic attribution for deep networks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from jaxtyping import Float, Float64
 from scipy.spatial.distance import cdist
 
 from bagwise.features.kernels import RBF, Additive, Kernel, Linear, Matern, Mixed
 from bagwise.features.maps import Features, FourierFeatures, LandmarkFeatures
-from bagwise.features.network import NetworkFeatures
+from bagwise.features.network import NetworkFeatures, UserNetworkFeatures
 
 Matrix = Float64[np.ndarray, "n p"]
 Landmarks = Float64[np.ndarray, "d p"]
@@ -61,10 +63,17 @@ def split_by_column(
     >>> split_by_column(features, np.array([2.0]), np.array([[3.0, 5.0]]))
     array([[6., 0.]])
     """
-    assert isinstance(features, LandmarkFeatures | FourierFeatures | NetworkFeatures)
+    assert isinstance(
+        features, LandmarkFeatures | FourierFeatures | NetworkFeatures | UserNetworkFeatures
+    )
     x = features.scaling(points)
-    if isinstance(features, NetworkFeatures):
+    if isinstance(features, NetworkFeatures) and not features.image_shape:
         return _network(features, weights, x)
+    if isinstance(features, UserNetworkFeatures):
+        return _of_function(lambda y: features.outputs(y) @ weights, x)
+    if isinstance(features, NetworkFeatures):
+        layers = features.weights, features.biases
+        return _of_function(lambda y: features.forward(y, *layers, np) @ weights, x)
     if isinstance(features, FourierFeatures):
         return _fourier(features.frequencies, weights, x)
     step = max(1, BLOCK_ELEMENTS // len(features.landmarks))
@@ -90,7 +99,7 @@ def _landmarks(kernel: Kernel, u: Landmarks, v: Weights, x: Matrix) -> Matrix:
     if isinstance(kernel, RBF | Matern):
         raw = _radial(kernel, u, v, x)
     else:
-        raw = _differences(kernel, u, v, x)
+        raw = _differences(lambda y: kernel(y, u) @ v, x, kernel.bandwidth or 1.0)
     return raw + _share(x) * (change - raw.sum(axis=1))[:, None]
 
 
@@ -138,14 +147,21 @@ def _network(features: NetworkFeatures, v: Weights, x: Matrix) -> Matrix:
     return raw + _share(x) * (change - raw.sum(axis=1))[:, None]
 
 
-def _differences(kernel: Kernel, u: Landmarks, v: Weights, x: Matrix) -> Matrix:
-    """Return the integrated gradients of any kernel, by central differences."""
-    nodes, shares = _nodes(x, kernel.bandwidth or 1.0)
+def _of_function(f: Callable[[Matrix], np.ndarray], x: Matrix) -> Matrix:
+    """Split f(x) − f(0) of any smooth function of scaled points."""
+    raw = _differences(f, x, 1.0)
+    change = f(x) - f(np.zeros_like(x[:1]))
+    return raw + _share(x) * (change - raw.sum(axis=1))[:, None]
+
+
+def _differences(f: Callable[[Matrix], np.ndarray], x: Matrix, bandwidth: float) -> Matrix:
+    """Return the integrated gradients of any function, by central differences."""
+    nodes, shares = _nodes(x, bandwidth)
     total = np.zeros_like(x)
     for t, share in zip(nodes, shares, strict=True):
         for j, shift in enumerate(STEP * np.eye(x.shape[1])):
-            change = kernel(t * x + shift, u) - kernel(t * x - shift, u)
-            total[:, j] += share * (change @ v) / (2.0 * STEP)
+            change = f(t * x + shift) - f(t * x - shift)
+            total[:, j] += share * change / (2.0 * STEP)
     return x * total
 
 

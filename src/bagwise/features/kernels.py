@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from jaxtyping import Float32, Float64
+from jaxtyping import Float32, Float64, Shaped
 from scipy.spatial.distance import cdist
 
+from bagwise.bags.objects import Objects
 from bagwise.bags.validation import LARGEST, is_positive
 from bagwise.exceptions import BagwiseError
 
@@ -332,12 +334,169 @@ KERNELS: dict[str, Kernel] = {
 KERNELS |= {f"additive-{name}": Additive(base=kernel) for name, kernel in KERNELS.items()}
 KERNELS["mixed"] = Mixed()
 
+# Pairwise kernels of scikit-learn that have no name above.
+SKLEARN_KERNELS = ("additive_chi2", "chi2", "cosine", "laplacian", "poly", "polynomial", "sigmoid")
+
+# Gram matrices that are symmetric, and without negative eigenvalues, up to this share: rounding,
+# also of kernels in single precision.
+GRAM_ROUNDING = 1e-6
+
+# Landmarks among which kernel values are kept in a file, to know the function again.
+PROBES = 8
+
+
+@dataclass(frozen=True, eq=False)
+class UserKernel(Kernel):
+    """A kernel of the user's: a function on two lists of points, or its name in scikit-learn.
+
+    It sees points as they are: objects as a list, numbers as an array (n, p), without scaling.
+
+    Parameters
+    ----------
+    function : (n points, m points) ↦ (n, m), or a name of :data:`SKLEARN_KERNELS`
+    probe : (k, k), its values among the first landmarks, by which it is known again
+
+    Examples
+    --------
+    >>> shared = UserKernel(function=lambda x, y: [[len(set(a) & set(b)) for b in y] for a in x])
+    >>> shared(Objects.of(["cat", "dog"]), Objects.of(["act", "do"]))
+    array([[3., 0.], [0., 2.]])
+    """
+
+    function: Callable[..., Any] | str = "cosine"
+    probe: Float64[np.ndarray, "k k"] | None = None
+    has_bandwidth: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.function, str) and self.function not in SKLEARN_KERNELS:
+            raise BagwiseError.because(
+                f"kernel is {self.function!r}", f"one of {', '.join(SKLEARN_KERNELS)}", "Name one."
+            )
+
+    @property
+    def name(self) -> str:
+        """Name of the function."""
+        if isinstance(self.function, str):
+            return self.function
+        return str(getattr(self.function, "__name__", type(self.function).__name__))
+
+    def __repr__(self) -> str:
+        return f"UserKernel({self.name})"
+
+    def __call__(self, x: Any, y: Any) -> Any:
+        """Return the Gram matrix (n, m), checked; of texts, each is looked at once."""
+        if isinstance(x, Objects) != isinstance(y, Objects):
+            kinds = ["objects" if isinstance(points, Objects) else "numbers" for points in (x, y)]
+            raise BagwiseError.because(
+                f"points are {kinds[0]} where the landmarks of {self!r} are {kinds[1]}",
+                "points of the kind that the model was fitted to",
+                "Give bags of the same kind.",
+            )
+        rows, again = _distinct_texts(x)
+        return self._checked(self._values(rows, _plain_points(y)), len(rows), len(y))[again]
+
+    def _values(self, x: Any, y: Any) -> Any:
+        if not isinstance(self.function, str):
+            return self.function(x, y)
+        from sklearn.metrics.pairwise import pairwise_kernels  # slow to import
+
+        if isinstance(x, list):
+            raise BagwiseError.because(
+                f"kernel={self.function!r} with points that are objects",
+                "points of numbers, or a function of your own",
+                "Use KernelEmbedding(kernel=f) with f(list, list) of shape (n, m).",
+            )
+        try:
+            return pairwise_kernels(x, y, metric=self.function)
+        except ValueError as error:  # chi2 of negative numbers
+            raise BagwiseError.because(
+                f"scikit-learn's kernel {self.function!r} refuses these points ({error})",
+                "points for which it is defined",
+                "Choose another kernel, or transform the points first.",
+            ) from error
+
+    def _checked(self, found: Any, n: int, m: int) -> Matrix:
+        array = np.asarray(found)
+        if array.shape != (n, m) or array.dtype.kind not in "fiub":
+            raise BagwiseError.because(
+                f"{self!r} of {n} and {m} points has shape {array.shape} and dtype {array.dtype}",
+                f"real numbers of shape ({n}, {m})",
+                "A kernel is a function on two lists of points, and has a row for each of the "
+                "first and a column for each of the second.",
+            )
+        array = array.astype(np.float64)
+        if not np.isfinite(array).all():
+            row, column = np.argwhere(~np.isfinite(array))[0].tolist()
+            raise BagwiseError.because(
+                f"{self!r} is {array[row, column]} between point {row} and point {column}",
+                "finite numbers",
+                "Say what the kernel is for points such as these, or leave them out.",
+            )
+        return array
+
+    def probed(self, landmarks: Any) -> UserKernel:
+        """Check the Gram matrix of landmarks; return the kernel with what it is known by."""
+        gram = self(landmarks, landmarks)
+        largest = float(np.abs(gram).max())
+        same = len(gram) > 1 and np.ptp(gram) <= GRAM_ROUNDING * largest
+        if largest == 0.0 or same:
+            raise BagwiseError.because(
+                f"{self!r} is {gram[0, 0]:g} between any two of {len(gram)} landmarks",
+                "a kernel that tells points apart",
+                "Check the function; or give it points that differ.",
+            )
+        gap = np.abs(gram - gram.T)
+        if gap.max() > GRAM_ROUNDING * largest:
+            row, column = np.unravel_index(int(gap.argmax()), gap.shape)
+            raise BagwiseError.because(
+                f"{self!r} is {gram[row, column]:g} between landmarks {row} and {column}, and "
+                f"{gram[column, row]:g} the other way round",
+                "a symmetric kernel",
+                "Use (k(x, y) + k(y, x))/2, if that is one.",
+            )
+        values = np.linalg.eigvalsh((gram + gram.T) / 2.0)
+        if values[0] < -GRAM_ROUNDING * values[-1]:
+            raise BagwiseError.because(
+                f"the Gram matrix of {self!r} among {len(gram)} landmarks has an eigenvalue "
+                f"{values[0]:.3g}, the largest being {values[-1]:.3g}",
+                "a kernel: no negative eigenvalues",
+                "A similarity need not be a kernel; an inner product of features of the points is.",
+            )
+        return replace(self, probe=gram[:PROBES, :PROBES].copy())
+
+    def knows(self, landmarks: Any) -> bool:
+        """Whether the function has the values among landmarks that it is to be known by."""
+        if self.probe is None:
+            return False
+        few = landmarks[: len(self.probe)]
+        scale = max(float(np.abs(self.probe).max()), np.finfo(float).tiny)
+        return bool(np.abs(self(few, few) - self.probe).max() <= GRAM_ROUNDING * scale)
+
+
+def _plain_points(points: Any) -> Any:
+    return points.listed() if isinstance(points, Objects) else points
+
+
+def _distinct_texts(points: Any) -> tuple[Any, Any]:
+    """Return the points of a user's kernel, and which of them each row is: of texts, the distinct.
+
+    A word may be in a bag, and in many bags, often.
+    """
+    if not isinstance(points, Objects):
+        return points, slice(None)
+    held = points.listed()
+    if not all(type(value) is str for value in held):
+        return held, slice(None)
+    place = {text: i for i, text in enumerate(dict.fromkeys(held))}
+    return list(place), [place[text] for text in held]
+
+
 # What a kernel may be in a saved model: a new one has a name above, and is among them.
-KERNEL_CLASSES = tuple(dict.fromkeys(type(kernel) for kernel in KERNELS.values()))
+KERNEL_CLASSES = (*dict.fromkeys(type(kernel) for kernel in KERNELS.values()), UserKernel)
 
 
 def as_kernel(kernel: Any) -> Kernel:
-    """Return a kernel from its name, or the kernel itself.
+    """Return a kernel from its name, or the kernel itself; a function becomes one.
 
     Examples
     --------
@@ -346,15 +505,22 @@ def as_kernel(kernel: Any) -> Kernel:
     """
     if isinstance(kernel, Kernel):
         return kernel
+    if isinstance(kernel, str) and kernel in SKLEARN_KERNELS:
+        return UserKernel(function=kernel)
+    if callable(kernel) and not isinstance(kernel, type):
+        return UserKernel(function=kernel)
     if not isinstance(kernel, str) or kernel not in KERNELS:
         raise BagwiseError.because(
-            f"kernel is {kernel!r}", f"a Kernel or one of {', '.join(KERNELS)}", 'Try "rbf".'
+            f"kernel is {kernel!r}",
+            f"a Kernel, a function, or one of {', '.join(KERNELS)}, or of scikit-learn's "
+            f"{', '.join(SKLEARN_KERNELS)}",
+            'Try "rbf".',
         )
     return KERNELS[kernel]
 
 
 def convolved(
-    kernel: Kernel, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "m p"], length: float
+    kernel: Kernel, x: Shaped[np.ndarray, "n p"], y: Shaped[np.ndarray, "m p"], length: float
 ) -> tuple[Float64[np.ndarray, "n m"], Float64[np.ndarray, "n m"]]:
     """Return the convolved prior of an RBF kernel, scaled to r(0, 0) = 1, and its ∂/∂log ℓ.
 

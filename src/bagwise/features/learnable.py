@@ -7,7 +7,7 @@ what φ, the prior of the embedding and the weights of points are at any values 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -26,9 +26,11 @@ from bagwise.features.kernels import (
     Linear,
     Matern,
     Mixed,
+    UserKernel,
 )
 from bagwise.features.maps import Features, LandmarkFeatures, limited_log_weights
-from bagwise.features.network import NetworkFeatures
+from bagwise.features.network import NetworkFeatures, UserNetworkFeatures
+from bagwise.features.user_network import UserNetwork
 
 Params = dict[str, Any]
 
@@ -42,6 +44,8 @@ LEARNABLE = (
     "point_weights",
 )
 
+# Name of the arrays of a network, before their number.
+LAYER = "layer"
 
 # Directions in which K vanishes, as a share of the largest.
 NULL = 1e-8
@@ -85,9 +89,15 @@ def learnable(features: Features, learn: Sequence[str], length: float | None = N
     learn : names of :data:`LEARNABLE`; of a network, all its layers are learnt too
     length : ℓ of the convolved prior, if that is the prior
     """
-    if isinstance(features, NetworkFeatures):
+    if isinstance(features, NetworkFeatures | UserNetworkFeatures):
         return LearnableNetwork.of(features, learn)
     if isinstance(features, LandmarkFeatures):
+        if isinstance(features.kernel, UserKernel):
+            raise BagwiseError.because(
+                f"learn={tuple(learn)!r} with {features.kernel!r}, whose slope is not known",
+                "a kernel of bagwise",
+                'Leave learn out; or use kernel="rbf", or NetworkEmbedding, on points of numbers.',
+            )
         return LearnableLandmarks.of(features, learn, length)
     raise BagwiseError.because(
         f"learn={tuple(learn)!r} with {type(features).__name__}, whose frequencies are drawn",
@@ -263,33 +273,49 @@ class LearnableNetwork:
 
     Attributes
     ----------
-    base : NetworkFeatures where learning starts
-    start : parameters that move
+    base : features where learning starts
+    start : parameters that move, ``layer0``, … and those of weights of points
+    outputs : arrays of all layers, scaled points ↦ φ
+    weighing : of points
     """
 
-    base: NetworkFeatures
+    base: NetworkFeatures | UserNetworkFeatures
     start: Params
+    outputs: Callable[[list[Any], Any], Any]
     weighing: Weighing
 
     @classmethod
-    def of(cls, base: NetworkFeatures, learn: Sequence[str]) -> LearnableNetwork:
+    def of(
+        cls, base: NetworkFeatures | UserNetworkFeatures, learn: Sequence[str]
+    ) -> LearnableNetwork:
         """Take the layers, and weights of points if they are to be learnt."""
         for name in learn:
             if name != "point_weights":
                 raise wrong("learn", tuple(learn), '("point_weights",) or () for a network')
-        start: Params = {}
-        for i, (weight, bias) in enumerate(zip(base.weights, base.biases, strict=True)):
-            start[f"weight{i}"], start[f"bias{i}"] = weight, bias
+        layers: Sequence[np.ndarray]
+        if isinstance(base, UserNetworkFeatures):
+            network = UserNetwork.of(base.network)
+            layers, outputs = network.split(base.values), network.outputs
+        else:
+            n, forward = len(base.weights), base.forward
+            layers = [*base.weights, *base.biases]
+
+            def outputs(arrays: Any, x: Any) -> Any:
+                return forward(x, arrays[:n], arrays[n:], jnp)
+
+        start: Params = {f"{LAYER}{i}": array for i, array in enumerate(layers)}
         weighing = Weighing.of(np.eye(base.n_outputs), float(base.n_outputs))
         if "point_weights" in learn:
             start["point_weights"] = weighing.start
-        return cls(base, start, weighing)
+        return cls(base, start, outputs, weighing)
+
+    def _layers(self, params: Params) -> list[Any]:
+        n = sum(name.startswith(LAYER) for name in self.start)
+        return [params[f"{LAYER}{i}"] for i in range(n)]
 
     def phi(self, params: Params, x: Any) -> Any:
         """Return the outputs (m, d)."""
-        layers = range(len(self.base.weights))
-        weights, biases = ([params[f"{kind}{i}"] for i in layers] for kind in ("weight", "bias"))
-        return self.base.forward(x, weights, biases, jnp)
+        return self.outputs(self._layers(params), x)
 
     def prior(self, params: Params) -> tuple[Any, Any, Any]:
         """Return identities: features are coordinates."""
@@ -304,14 +330,19 @@ class LearnableNetwork:
         """Return g·φ(x) of each point, or None."""
         return self.weighing.logs(params, phi)
 
-    def finish(self, params: Params) -> NetworkFeatures:
+    def finish(self, params: Params) -> NetworkFeatures | UserNetworkFeatures:
         """Return the network with these layers."""
-        layers = range(len(self.base.weights))
+        layers = [np.asarray(layer, np.float64) for layer in self._layers(params)]
+        slope = self.weighing.slope(params)
+        if isinstance(self.base, UserNetworkFeatures):
+            values = np.concatenate([layer.ravel() for layer in layers])
+            return self.base.at(values, point_weights=slope)
+        n = len(self.base.weights)
         return replace(
             self.base,
-            weights=tuple(np.asarray(params[f"weight{i}"]) for i in layers),
-            biases=tuple(np.asarray(params[f"bias{i}"]) for i in layers),
-            point_weights=self.weighing.slope(params),
+            weights=tuple(layers[:n]),
+            biases=tuple(layers[n:]),
+            point_weights=slope,
         )
 
 

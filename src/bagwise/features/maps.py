@@ -9,11 +9,12 @@ from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from jaxtyping import Float, Float32, Float64
+from jaxtyping import Float, Float32, Float64, Shaped
 from scipy.spatial.distance import pdist
 
 from bagwise._utils.work import one_thread
 from bagwise.bags.bags import Bags, BagStream
+from bagwise.bags.objects import Objects
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.features.kernels import Kernel, convolved
 
@@ -113,9 +114,15 @@ class Scaling:
         scale = np.where(constant, 1.0, scale)
         return cls(center, scale if standardize else np.ones_like(scale), FENCE * scale)
 
-    def __call__(self, points: Float[np.ndarray, "n p"]) -> Float64[np.ndarray, "n p"]:
-        """Return the scaled points (n, p)."""
+    def __call__(self, points: Shaped[np.ndarray, "n p"]) -> Shaped[np.ndarray, "n p"]:
+        """Return the scaled points (n, p); objects, which have no scale, as they are."""
+        if isinstance(points, Objects):
+            return points
         return np.clip(points - self.center, -self.reach, self.reach) / self.scale
+
+    def undo(self, points: Shaped[np.ndarray, "n p"]) -> Shaped[np.ndarray, "n p"]:
+        """Return scaled points in the units of the input."""
+        return points if isinstance(points, Objects) else points * self.scale + self.center
 
 
 def ordinary_range(
@@ -190,7 +197,7 @@ def _blocks(bags: Any) -> Iterator[Float64[np.ndarray, "n p"]]:
 
 def sample_points(
     bags: Bags, rng: np.random.Generator, n: int = SAMPLE_POINTS
-) -> Float64[np.ndarray, "m p"]:
+) -> Shaped[np.ndarray, "m p"]:
     """Return at most n points drawn without replacement from all bags, in random order.
 
     Points of weight 0 are left out. From a stream the same points are drawn as from the same bags
@@ -203,7 +210,7 @@ def sample_points(
         drawn = drawn[shares > 0]
     else:
         drawn = bags.points[rows if bags.weights is None else rows[bags.weights[rows] > 0]]
-    return drawn.astype(np.float64, copy=False)
+    return drawn if isinstance(drawn, Objects) else drawn.astype(np.float64, copy=False)
 
 
 def median_bandwidth(points: Float64[np.ndarray, "m p"], kernel: Kernel) -> float:
@@ -252,6 +259,29 @@ def choose_landmarks(
     with one_thread(), warnings.catch_warnings():  # threads: as in bagwise.embedding.sums.summarise
         warnings.filterwarnings("ignore", "Number of distinct clusters")
         return KMeans(n_landmarks, n_init=1, random_state=seed).fit(points).cluster_centers_
+
+
+def drawn_landmarks(
+    points: Shaped[np.ndarray, "m p"], n: int | None, rng: np.random.Generator, default: int
+) -> Shaped[np.ndarray, "d p"]:
+    """Return some of the points, drawn at random, for kernels that know nothing else.
+
+    Of objects that can be told apart each is drawn once at most.
+    """
+    if not isinstance(points, Objects):
+        return choose_landmarks(points, "random", n, rng, default)
+    try:
+        distinct = list(dict.fromkeys(points.listed()))
+    except TypeError:  # lists, sets, arrays: they have no hash
+        distinct = points.listed()
+    n = min(default, len(distinct)) if n is None else n
+    if len(distinct) < n:
+        raise BagwiseError.because(
+            f"there are {len(distinct)} distinct objects for {n} landmarks",
+            "at least as many distinct objects as landmarks",
+            f"Use n_landmarks={len(distinct)} or fewer, or leave it out.",
+        )
+    return Objects.of(distinct[i] for i in rng.choice(len(distinct), n, replace=False).tolist())
 
 
 def given_landmarks(
@@ -331,11 +361,11 @@ class Features(Protocol):
         """G of the learnt weights w(x) = exp(g·φ(x)) of points, or None."""
         ...
 
-    def __call__(self, points: Float[np.ndarray, "n p"]) -> Float64[np.ndarray, "n d"]:
+    def __call__(self, points: Shaped[np.ndarray, "n p"]) -> Float64[np.ndarray, "n d"]:
         """Return φ(x) for every point."""
         ...
 
-    def single(self, points: Float[np.ndarray, "n p"]) -> Float32[np.ndarray, "n d"]:
+    def single(self, points: Shaped[np.ndarray, "n p"]) -> Float32[np.ndarray, "n d"]:
         """Return φ(x) in single precision, faster."""
         ...
 
@@ -360,7 +390,7 @@ class LandmarkFeatures:
     ----------
     kernel : Kernel with its bandwidth
     scaling : Scaling of the points
-    landmarks : (d, p) scaled landmarks u
+    landmarks : (d, p) scaled landmarks u, or objects
     function_landmarks : (s, p) scaled landmarks z, or None for z = u
     centred : whether they are features of points less the mean of their bag
     point_weights : (d,), g of the learnt weights w(x) = exp(g·φ(x)) of points, or None
@@ -375,8 +405,8 @@ class LandmarkFeatures:
 
     kernel: Kernel
     scaling: Scaling
-    landmarks: Float64[np.ndarray, "d p"]
-    function_landmarks: Float64[np.ndarray, "s p"] | None = None
+    landmarks: Float64[np.ndarray, "d p"] | Objects
+    function_landmarks: Float64[np.ndarray, "s p"] | Objects | None = None
     centred: bool = False
     point_weights: Float64[np.ndarray, " d"] | None = None
 
@@ -391,14 +421,19 @@ class LandmarkFeatures:
         return self.function_landmarks is None
 
     @property
-    def _z(self) -> Float64[np.ndarray, "s p"]:
+    def places(self) -> Shaped[np.ndarray, "d p"]:
+        """The landmarks u in the units of the points."""
+        return self.scaling.undo(self.landmarks)
+
+    @property
+    def _z(self) -> Shaped[np.ndarray, "s p"]:
         return self.landmarks if self.function_landmarks is None else self.function_landmarks
 
-    def __call__(self, points: Float[np.ndarray, "n p"]) -> Float64[np.ndarray, "n d"]:
+    def __call__(self, points: Shaped[np.ndarray, "n p"]) -> Float64[np.ndarray, "n d"]:
         """Return the kernel values (n, d)."""
         return self.kernel(self.scaling(points), self.landmarks)
 
-    def single(self, points: Float[np.ndarray, "n p"]) -> Float32[np.ndarray, "n d"]:
+    def single(self, points: Shaped[np.ndarray, "n p"]) -> Float32[np.ndarray, "n d"]:
         """Return the kernel values in single precision."""
         return self.kernel.single(self.scaling(points), self.landmarks)
 
@@ -422,8 +457,49 @@ class LandmarkFeatures:
         return PriorGram(uu, uz, zz), PriorGram(d_uu, d_uz, d_zz)
 
 
+class CoordinateFeatures:
+    """Features that are orthonormal coordinates of the RKHS: r = k and K_z are identities."""
+
+    what: ClassVar[str]  # in words
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of features d."""
+        raise NotImplementedError
+
+    @property
+    def same_landmarks(self) -> bool:
+        """Whether z = u: it is."""
+        return True
+
+    def __call__(self, points: Float[np.ndarray, "n p"]) -> Float64[np.ndarray, "n d"]:
+        """Return φ(x) for every point."""
+        raise NotImplementedError
+
+    def single(self, points: Shaped[np.ndarray, "n p"]) -> Float32[np.ndarray, "n d"]:
+        """Return φ(x), rounded to single precision."""
+        return self(points).astype(np.float32)
+
+    def weight_gram(self) -> Float64[np.ndarray, "s s"]:
+        """Return the identity."""
+        return np.eye(self.n_outputs)
+
+    def kernel_prior(self) -> PriorGram:
+        """Return identities."""
+        eye = np.eye(self.n_outputs)
+        return PriorGram(eye, eye, eye)
+
+    def convolved_prior(self, length: float) -> tuple[PriorGram, PriorGram]:
+        """Raise: the convolved kernel has no form in these features."""
+        raise BagwiseError.because(
+            f"the convolved prior was asked for with {self.what}",
+            "landmarks, at which it has a closed form",
+            'Use KernelEmbedding() or prior="kernel".',
+        )
+
+
 @dataclass(frozen=True, eq=False)
-class FourierFeatures:
+class FourierFeatures(CoordinateFeatures):
     """Random Fourier features: k(x, y) ≈ φ(x)·φ(y).
 
     φ(x) = m^(-1/2) [cos ω_1·x … cos ω_m·x, sin ω_1·x … sin ω_m·x],  ω ~ spectral density of k
@@ -441,6 +517,8 @@ class FourierFeatures:
     array([[1., 0.]])
     """
 
+    what: ClassVar[str] = "random Fourier features"
+
     scaling: Scaling
     frequencies: Float64[np.ndarray, "m p"]
     centred: bool = False
@@ -451,33 +529,7 @@ class FourierFeatures:
         """Number of features d = 2m."""
         return 2 * len(self.frequencies)
 
-    @property
-    def same_landmarks(self) -> bool:
-        """Whether z = u: it is."""
-        return True
-
     def __call__(self, points: Float[np.ndarray, "n p"]) -> Float64[np.ndarray, "n d"]:
         """Return the cosines and sines (n, d)."""
         angles = self.scaling(points) @ self.frequencies.T
         return np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(len(self.frequencies))
-
-    def single(self, points: Float[np.ndarray, "n p"]) -> Float32[np.ndarray, "n d"]:
-        """Return the cosines and sines, rounded."""
-        return self(points).astype(np.float32)
-
-    def weight_gram(self) -> Float64[np.ndarray, "s s"]:
-        """Return the identity."""
-        return np.eye(self.n_outputs)
-
-    def kernel_prior(self) -> PriorGram:
-        """Return identities."""
-        eye = np.eye(self.n_outputs)
-        return PriorGram(eye, eye, eye)
-
-    def convolved_prior(self, length: float) -> tuple[PriorGram, PriorGram]:
-        """Raise: the convolved kernel has no form in these features."""
-        raise BagwiseError.because(
-            "the convolved prior was asked for with random Fourier features",
-            "landmarks, at which it has a closed form",
-            'Use KernelEmbedding() or prior="kernel".',
-        )

@@ -25,6 +25,7 @@ from bagwise._utils.atomic import replacing
 from bagwise._utils.work import Progress, one_thread, wanted
 from bagwise.bags.bags import Bags, BagStream
 from bagwise.exceptions import BagwiseError, BagwiseWarning
+from bagwise.features.learnable import LAYER
 from bagwise.features.maps import Features
 from bagwise.inference.history import History
 from bagwise.inference.learning import (
@@ -48,8 +49,9 @@ LAST_RATE = 0.05  # of the rate at the start, by then
 MOST_HALVINGS = 20
 ENOUGH_FALL = 1e-4
 
-# Points that are worked on at once by default; of more, minibatches are.
+# Points that are worked on at once by default, and numbers of them; of more, minibatches are.
 MOST_AT_ONCE = 400_000
+MOST_NUMBERS = 1 << 26
 
 State = dict[str, Any]
 
@@ -113,8 +115,9 @@ def _by_batches(problem: LearningProblem, bags: Bags, settings: Training) -> boo
         )
     if settings.engine != "auto" or problem.evidence:
         return settings.engine == "adam"
-    many = int(np.minimum(bags.sizes, settings.bag_points).sum()) > MOST_AT_ONCE
-    return many or "weight0" in problem.features.start  # a network
+    points = int(np.minimum(bags.sizes, settings.bag_points).sum())
+    many = points > MOST_AT_ONCE or points * bags.n_features > MOST_NUMBERS
+    return many or f"{LAYER}0" in problem.features.start  # a network
 
 
 @dataclass(eq=False)
@@ -227,7 +230,8 @@ class Whole:
         """Return the state at the start."""
         self._batch = jax.tree.map(jnp.asarray, data.all_bags())
         moving, fixed = _split(params)
-        return {"params": moving, "fixed": fixed, "opt": self._optimiser.init(moving), "rate": 1.0}
+        state = {"params": moving, "fixed": fixed, "opt": self._optimiser.init(moving), "rate": 1.0}
+        return state | {"losses": self.losses(state)}
 
     def losses(self, state: State) -> tuple[float, float]:
         """Return the loss of the bags that count, and of those held out."""
@@ -237,7 +241,7 @@ class Whole:
     def epoch(self, state: State, number: int) -> tuple[State, float, float]:
         """Make a step that lowers the loss, if there is one; return the losses after it."""
         params, fixed = state["params"], state["fixed"]
-        loss, out = self.losses(state)
+        loss, out = state["losses"]
         slope = self._slope(params, fixed, self._batch)
         way, opt = self._way(slope, state["opt"], params)
         fall = sum(jax.tree.leaves(jax.tree.map(lambda g, w: jnp.sum(g * w), slope, way)))
@@ -247,7 +251,7 @@ class Whole:
             if found[0] <= loss - ENOUGH_FALL * far * float(fall):
                 params, (loss, out) = tried, found
                 break
-        return state | {"params": params, "opt": opt}, loss, out
+        return state | {"params": params, "opt": opt, "losses": (loss, out)}, loss, out
 
 
 class Minibatches:

@@ -5,6 +5,7 @@
     Float64[np.ndarray, "n d"]             {"array": "C"} and a tensor, whose dimensions have names
     tuple[X, ...], dict[str, X]            list and object
     a class of CLASSES                     {"class": its name, field: ...}
+    Objects, Callable                      see given.py
 
 The list of classes is closed. A name in a file picks one of them or is an error: nothing is
 imported by name, and nothing is called but their constructors, after types, dtypes and shapes were
@@ -23,9 +24,11 @@ from jaxtyping import AbstractArray
 from sklearn.base import BaseEstimator
 
 from bagwise.bags.bags import Bags
+from bagwise.bags.objects import Objects
 from bagwise.embedding.posterior import EmbeddingModel
 from bagwise.estimators.embeddings import FourierEmbedding, KernelEmbedding, NetworkEmbedding
 from bagwise.estimators.mean_embedding import LandmarkRidgeHead, SecondLevel
+from bagwise.estimators.saving.given import Function, ObjectList, ObjectPoints
 from bagwise.estimators.saving.values import (
     PLAIN,
     ClassWeights,
@@ -46,9 +49,9 @@ from bagwise.estimators.saving.values import (
     unsaveable,
 )
 from bagwise.exceptions import SavedModelError
-from bagwise.features.kernels import KERNEL_CLASSES
+from bagwise.features.kernels import KERNEL_CLASSES, UserKernel
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
-from bagwise.features.network import NetworkFeatures
+from bagwise.features.network import NetworkFeatures, UserNetworkFeatures
 from bagwise.heads.base import ClassHeads, FixedEffects
 from bagwise.heads.gp import GPHead
 from bagwise.heads.gp_draws import Drawn, GPDraws
@@ -74,7 +77,7 @@ CLASSES: dict[str, type] = {
     cls.__name__: cls
     for cls in (
         *KERNEL_CLASSES,
-        *(Scaling, LandmarkFeatures, FourierFeatures, NetworkFeatures, Bags),
+        *(Scaling, LandmarkFeatures, FourierFeatures, NetworkFeatures, UserNetworkFeatures, Bags),
         *(FixedEffects, WeightPosterior, EmbeddingModel, Mode, Draws, Trajectories, ScalePriors),
         *(LinearHead, ShrinkageHead, PosteriorHead, SecondLevel, LandmarkRidgeHead),
         *(GPHead, Inputs, Scales, Sizing, Spread, ClassHeads, GPDraws, Drawn, ScaleDraws),
@@ -83,6 +86,8 @@ CLASSES: dict[str, type] = {
         *(KernelEmbedding, FourierEmbedding, NetworkEmbedding),
     )
 }
+
+FEATURES = LandmarkFeatures | FourierFeatures | NetworkFeatures | UserNetworkFeatures
 
 # Names of dimensions in annotations, and what they are in a file, where each has one size. The
 # second table is of classes in which a letter means something else; letters in neither are checked
@@ -115,11 +120,13 @@ OPEN: dict[str, Any] = {
     "by_size": (int, Edges(), NoneType),
     "class_weight": (ClassWeights(), str, NoneType),
     "cv": (int, str, NotKept()),
-    "function_landmarks": (Landmarks(), NoneType),
+    "function_landmarks": (Landmarks(), NoneType, ObjectList()),
     "groups": NotKept(),
     "hidden": (tuple[int, ...], int),
+    "image_shape": (tuple[int, ...], NoneType),
+    "network": (str, Function("network")),
     "learn": (Training, tuple[str, ...], str, NoneType),
-    "landmarks": (Landmarks(), str),
+    "landmarks": (Landmarks(), str, ObjectList()),
     "random_state": Seed(),
     "support": Range(),
     "target_sizes": (str, Sizes(), NoneType),
@@ -168,10 +175,14 @@ def dimension(owner: type, name: str) -> str:
 
 def check(made: Any, path: str, reader: Reader) -> None:
     """Check what concerns several fields of an object at once, other than shapes."""
-    if isinstance(made, LandmarkFeatures | FourierFeatures | NetworkFeatures):
+    if isinstance(made, FEATURES):
         z = getattr(made, "function_landmarks", None)
         reader.bind("features", made.n_outputs, path)
         reader.bind("functionals", made.n_outputs if z is None else len(z), path)
+        if isinstance(made, LandmarkFeatures):
+            check_kernel(made.kernel, made.landmarks, path)
+        elif isinstance(made, NetworkFeatures | UserNetworkFeatures):
+            check_network(made, path)
     elif isinstance(made, ScalePriors):
         reader.bind(dimension(ScalePriors, "k"), len(made.names), path)
     elif isinstance(made, PosteriorHead):
@@ -195,6 +206,43 @@ def check(made: Any, path: str, reader: Reader) -> None:
             raise unfit(path, "of other parameters in each table", "the same, and at least one")
 
 
+def check_kernel(kernel: Any, points: Any, path: str) -> None:
+    """Check that a kernel of the user's is that of the model, by its values among some points."""
+    if not isinstance(kernel, UserKernel):
+        return
+    try:
+        known = kernel.knows(points)
+    except Exception as error:  # of a function that we know nothing of
+        known, why = False, f": {type(error).__name__} {error!s:.200}"
+    else:
+        why = ""
+    if not known:
+        raise SavedModelError.because(
+            f"{kernel!r} has not the values in {path} that the kernel of the fit had{why}",
+            "the function that the model was fitted with",
+            "Give load(path, kernel=...) that function.",
+        )
+
+
+def check_network(features: NetworkFeatures | UserNetworkFeatures, path: str) -> None:
+    """Check that layers fit each other, and that a network of the user's is that of the model."""
+    why = ""
+    try:
+        known = not isinstance(features, UserNetworkFeatures) or features.is_known()
+        features(np.zeros((1, len(features.scaling.center))))
+    except Exception as error:  # of layers that do not fit, or of a function that we do not know
+        known, why = False, f": {type(error).__name__} {error!s:.200}"
+    if known:
+        return
+    if isinstance(features, NetworkFeatures):
+        raise unfit(path, f"of layers that do not fit{why}", "layers of one network")
+    raise SavedModelError.because(
+        f"the network given has not the outputs in {path} that the one of the fit had{why}",
+        "the network that the model was fitted with",
+        "Give load(path, network=...) that network, or the function that returns it.",
+    )
+
+
 def _check_calibration(made: Calibration, path: str) -> None:
     """Check what scores of calibration bags must be."""
     for name, least in (("scores", -np.inf), ("sizes", 0.0), ("weights", 0.0), ("starts", 0.0)):
@@ -209,7 +257,9 @@ def _check_calibration(made: Calibration, path: str) -> None:
 
 def encode(value: Any, kind: Any, path: str, writer: Writer) -> Any:
     """Return JSON of a value that is what its annotation says; arrays go to the writer."""
-    if isinstance(kind, Kind):
+    if isinstance(value, Objects):  # whose own error says what cannot be written
+        kind = Objects
+    if isinstance(kind := _given(kind, _role(path)), Kind):
         return kind.encode(value, path, writer)
     if options := _options(kind):
         return _first(options, lambda option: encode(value, option, path, writer))
@@ -247,9 +297,12 @@ def encode_fields(value: Any, path: str, writer: Writer) -> dict[str, Any]:
 
 def decode(data: Any, kind: Any, path: str, reader: Reader, owner: type = object) -> Any:
     """Return the value of JSON, if it is what its annotation, in the class ``owner``, says."""
-    if isinstance(kind, Kind):
+    if isinstance(kind := _given(kind, _role(path)), Kind):
         return kind.decode(data, path, reader)
     if options := _options(kind):
+        if isinstance(data, dict) and "class" in data:  # whose own error says what is wrong
+            named = [option for option in options if data["class"] in _names(option)]
+            options = tuple(named) or options
         return _first(options, lambda option: decode(data, option, path, reader, owner))
     if kind in PLAIN:
         return decode_plain(data, kind, path)
@@ -318,6 +371,23 @@ def _options(kind: Any) -> tuple[Any, ...]:
     if isinstance(kind, tuple):
         return kind
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
+
+
+def _given(kind: Any, role: str) -> Any:
+    """Return the kind of what is a user's own: objects and functions."""
+    if kind is Objects:
+        return ObjectPoints()
+    return Function(role) if get_origin(kind) is Callable else kind
+
+
+def _role(path: str) -> str:
+    """Return what a function is at a path: a network, or else a kernel."""
+    return "network" if path.endswith("network") else "kernel"
+
+
+def _names(kind: Any) -> list[str]:
+    """Return the names of the classes that an annotation allows, if it is one of a class."""
+    return list(_classes(kind)) if isinstance(kind, type) else []
 
 
 def _first(options: tuple[Any, ...], attempt: Callable[[Any], Any]) -> Any:

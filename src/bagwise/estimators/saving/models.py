@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from bagwise.bags.bags import Bags
+from bagwise.bags.objects import Objects
 from bagwise.estimators.base import BagEstimator
 from bagwise.estimators.classifiers import (
     BagClassifier,
@@ -34,17 +35,19 @@ from bagwise.estimators.regressors import (
     ShrinkageRegressor,
 )
 from bagwise.estimators.saving.codec import (
+    FEATURES,
+    check_kernel,
     decode,
     decode_fields,
     encode,
     encode_fields,
     fields_of,
 )
+from bagwise.estimators.saving.given import check_given
 from bagwise.estimators.saving.values import Labels, Reader, Writer, show, unfit
 from bagwise.exceptions import BagwiseError, SavedModelError
 from bagwise.features.kernels import Kernel
-from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
-from bagwise.features.network import NetworkFeatures
+from bagwise.features.maps import LandmarkFeatures, Scaling
 from bagwise.heads.base import ClassHeads, FixedEffects, heads_of
 from bagwise.heads.gp import GPHead
 from bagwise.heads.gp_draws import GPDraws
@@ -152,12 +155,19 @@ def _within(model: Any, path: str, writer: Writer) -> dict[str, Any]:
     return tree
 
 
-def put_together(tree: Any, tensors: Mapping[str, np.ndarray]) -> Any:
-    """Return the estimator of JSON and tensors, both of which may be anything."""
+def put_together(
+    tree: Any, tensors: Mapping[str, np.ndarray], given: Mapping[str, Any] | None = None
+) -> Any:
+    """Return the estimator of JSON and tensors, both of which may be anything.
+
+    ``given`` are functions of the user's, of which a file has the names.
+    """
+    given = {} if given is None else given
+    check_given(tree, given)
     try:
         if parts_of(tree)[0] is Conformal:
-            return _put_together_conformal(tree, tensors)
-        return _put_together(tree, Reader(tensors))
+            return _put_together_conformal(tree, tensors, given)
+        return _put_together(tree, Reader(tensors, given))
     except SavedModelError:
         raise
     except BagwiseError as error:  # of a constructor: Matern, Priors, NUTS or Bags
@@ -185,15 +195,19 @@ def _put_together(tree: Any, reader: Reader) -> BagEstimator:
     return _complete(model, names)
 
 
-def _put_together_conformal(tree: Any, tensors: Mapping[str, np.ndarray]) -> Conformal:
+def _put_together_conformal(
+    tree: Any, tensors: Mapping[str, np.ndarray], given: Mapping[str, Any]
+) -> Conformal:
     _, params, columns, learnt = parts_of(tree)
     if learnt.keys() != {"calibration", "model", "models"} or not isinstance(
         learnt["models"], list
     ):
         raise unfit("learnt", f"{sorted(learnt)!r:.200}", "calibration, model and models")
     left = dict(tensors)
-    model = _read_within(learnt["model"], "model", left)
-    folds = [_read_within(one, f"models.{i}", left) for i, one in enumerate(learnt["models"])]
+    model = _read_within(learnt["model"], "model", left, given)
+    folds = [
+        _read_within(one, f"models.{i}", left, given) for i, one in enumerate(learnt["models"])
+    ]
     reader, kinds = Reader(left), _conformal_parameters()
     if params.keys() != kinds.keys():
         raise unfit("parameters", f"{sorted(params)!r:.200}", ", ".join(kinds))
@@ -208,13 +222,16 @@ def _put_together_conformal(tree: Any, tensors: Mapping[str, np.ndarray]) -> Con
     return made
 
 
-def _read_within(tree: Any, path: str, left: dict[str, np.ndarray]) -> Any:
+def _read_within(
+    tree: Any, path: str, left: dict[str, np.ndarray], given: Mapping[str, Any]
+) -> Any:
     """Return a model within another, and take its tensors away."""
     cls = parts_of(tree)[0]
     if cls not in HEADS:
         raise unfit(f"{path}.class", cls.__name__, f"one of {', '.join(h.__name__ for h in HEADS)}")
     mine = [name for name in left if name.startswith(f"{path}.")]
-    return _put_together(tree, Reader({name[len(path) + 1 :]: left.pop(name) for name in mine}))
+    own = {name[len(path) + 1 :]: left.pop(name) for name in mine}
+    return _put_together(tree, Reader(own, given))
 
 
 def _check_models(calibration: Calibration, model: Any, folds: list[Any], names: Columns) -> None:
@@ -261,7 +278,7 @@ def _learnt(cls: type[BagEstimator], head: type | None) -> dict[str, Any]:
         kinds |= {"kernel": Kernel, "scaling": Scaling, "bags": Bags, "head": SecondLevel}
     else:
         many = head is ClassHeads and issubclass(cls, BagClassifier)
-        kinds |= {"features": LandmarkFeatures | FourierFeatures | NetworkFeatures}
+        kinds |= {"features": FEATURES}
         kinds |= {"history": History | None}
         sampled = head is GPDraws and issubclass(cls, DistributionGP)
         kinds |= {"head": ClassHeads if many else GPDraws if sampled else HEADS[cls]}
@@ -295,6 +312,7 @@ def _check_agreement(cls: type[BagEstimator], values: dict[str, Any], names: Col
         if (kind.name == "student") != bool(np.isfinite(values["head"].dof)):
             raise unfit("head.dof", f"{values['head'].dof:g}", "that of the likelihood")
     if "bags" in values:
+        check_kernel(values["kernel"], values["bags"].points, "kernel")
         of_bags = values["bags"].feature_names, values["bags"].covariate_names
         if of_bags != (names.feature_names, names.covariate_names):
             raise unfit("bags", "of columns of other names", "those of the model")
@@ -318,6 +336,9 @@ def _complete_columns(model: Any, names: Columns) -> None:
     model.n_features_in_ = names.n_features
     model._feature_names = names.feature_names
     model._covariates = (names.covariate_names, names.n_covariates)
+    fitted = getattr(model, "model_", model)  # of a calibrated one the model within
+    places = fitted.bags_.points if hasattr(fitted, "bags_") else fitted.features_
+    model._of_objects = isinstance(getattr(places, "landmarks", places), Objects)
     if names.feature_names is not None:
         model.feature_names_in_ = np.array(names.feature_names, dtype=object)
 
@@ -328,8 +349,7 @@ def _complete(model: Any, names: Columns) -> BagEstimator:
     if isinstance(model.head_, SecondLevel):
         model.bandwidth_ = model.kernel_.bandwidth
     elif isinstance(model.features_, LandmarkFeatures):
-        scaling = model.features_.scaling
-        model.landmarks_ = model.features_.landmarks * scaling.scale + scaling.center
+        model.landmarks_ = model.features_.places
         model.bandwidth_ = model.features_.kernel.bandwidth
     if isinstance(model, PosteriorModel):
         model.draws_ = model._draws()

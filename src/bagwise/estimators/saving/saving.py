@@ -105,12 +105,20 @@ def to_bytes(model: Any, *, schema: Any = None, summary: Any = None) -> bytes:
     return pack(describe(model, tree, writer.notes, schema, summary), writer.tensors)
 
 
-def load(path: Any) -> Any:
+def load(path: Any, *, kernel: Any = None, network: Any = None) -> Any:
     """Load a model, or running sums, saved by :func:`bagwise.save`.
 
     It predicts the same, bit by bit where the libraries are the same, and can be cloned, fitted
     again and saved. The file cannot run code; if it is damaged, of a newer format or something
     else, the error says so.
+
+    Parameters
+    ----------
+    path : of the file
+    kernel : the function, of a model with a kernel of your own, which is in no file. That it is the
+        same is seen by its values among a few landmarks.
+    network : of a model with a network of your own, that network, or the function that returns it:
+        the file has its parameters.
 
     Examples
     --------
@@ -120,10 +128,10 @@ def load(path: Any) -> Any:
     bagwise.exceptions.SavedModelError: there is no file no such file; expected a model saved by
     bagwise.save. Check the path.
     """
-    container = unpack(_checked(path))
+    container, given = unpack(_checked(path)), {"kernel": kernel, "network": network}
     if container.header["format"] == SUMS_FORMAT:
-        return sums_of(container)
-    return _opened(container)[0]
+        return sums_of(container, given)
+    return _opened(container, given)[0]
 
 
 def open_saved(path: Any) -> tuple[Any, Header]:
@@ -137,9 +145,9 @@ def open_sums(path: Any) -> tuple[RunningSums, dict[str, Any] | None]:
     return sums_of(container), sums_schema(container)
 
 
-def _opened(container: Container) -> tuple[Any, Header]:
+def _opened(container: Container, given: Mapping[str, Any] | None = None) -> tuple[Any, Header]:
     header = Header.of(container)
-    return put_together(container.header["model"], container.tensors()), header
+    return put_together(container.header["model"], container.tensors(), given), header
 
 
 def read_header(path: Any) -> Header:

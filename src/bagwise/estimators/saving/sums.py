@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from bagwise.embedding.running import NO_STATE, RunningSums
-from bagwise.estimators.saving.codec import decode, encode
+from bagwise.estimators.saving.codec import FEATURES, decode, encode
 from bagwise.estimators.saving.container import SUMS_FORMAT, Container, pack
+from bagwise.estimators.saving.given import check_given
 from bagwise.estimators.saving.values import Column, Reader, Writer, show, unfit
 from bagwise.exceptions import BagwiseError, SavedModelError
-from bagwise.features.maps import FourierFeatures, LandmarkFeatures
-from bagwise.features.network import NetworkFeatures
 
 # All that sums are made of, and what each part is; features first, which say how many there are.
 PARTS: dict[str, Any] = {
-    "features": LandmarkFeatures | FourierFeatures | NetworkFeatures,
+    "features": FEATURES,
     "feature_names": tuple[str, ...] | None,
     "covariate_names": tuple[str, ...] | None,
     "ids": Column("bags", distinct=True),
@@ -48,14 +48,16 @@ def sums_to_bytes(sums: RunningSums, header: dict[str, Any]) -> bytes:
     return pack({"sums": tree} | header, writer.tensors, SUMS_FORMAT)
 
 
-def sums_of(container: Container) -> RunningSums:
+def sums_of(container: Container, given: Mapping[str, Any] | None = None) -> RunningSums:
     """Return the sums of a file, of which everything is checked before anything is made."""
     tree = container.header.get("sums")
     if container.header.keys() != {"format", "version", "sha256", *HEADER}:
         raise unfit("header", f"of {sorted(container.header)!r:.200}", ", ".join(HEADER))
     if not isinstance(tree, dict) or tree.keys() != {*PARTS, "labels"}:
         raise unfit("sums", show(tree), ", ".join((*PARTS, "labels")))
-    reader = Reader(container.tensors())
+    given = {} if given is None else given
+    check_given(tree, given)
+    reader = Reader(container.tensors(), given)
     try:
         parts = {
             name: decode(tree[name], kind, name, reader, RunningSums)

@@ -78,14 +78,16 @@ class Writer:
 class Reader:
     """Puts the arrays back; dimensions of one name have one size in the whole model."""
 
-    def __init__(self, tensors: Mapping[str, np.ndarray]) -> None:
-        self._left = dict(tensors)
+    def __init__(
+        self, tensors: Mapping[str, np.ndarray], given: Mapping[str, Any] | None = None
+    ) -> None:
+        self._left, self.given = dict(tensors), {} if given is None else given
         self._sizes: dict[str, int] = {}
         self._own = self._sizes
 
     def part(self) -> Reader:
         """Return a reader for one of several heads, each with weights of its own number."""
-        reader = Reader({})
+        reader = Reader({}, self.given)
         reader._left, reader._sizes = self._left, self._sizes
         return reader
 

@@ -51,6 +51,10 @@ def contributions(explanation: Explanation, *, most: int = MOST_BARS) -> Figure:
     >>> type(contributions(model.explain(bags[0]))).__name__
     'Figure'
     """
+    if not explanation.by_column:
+        ax = axes_or_new(None, 3.6, 0.21 * min(explanation.size, most) + 1.4)
+        point_contributions(explanation, most=most, ax=ax)
+        return ax.figure  # type: ignore[return-value]
     if explanation.bag_points.shape[1] <= 2:
         ax = axes_or_new(None, 4.6, 3.4)
         witness(explanation, ax=ax)
@@ -102,7 +106,11 @@ def point_contributions(
     >>> type(point_contributions(model.explain(bags[0]))).__name__
     'Axes'
     """
-    bars = [(f"row {row}", value) for row, value in explanation.top(most)]
+    of_objects = explanation.bags.of_objects
+    bars = [
+        (f"{explanation.bag_points[row, 0]!s:.24}" if of_objects else f"row {row}", value)
+        for row, value in explanation.top(most)
+    ]
     ax = axes_or_new(ax, 3.6, 0.21 * len(bars) + 1.1)
     ax.set_title("points")
     if len(bars) < explanation.size:
@@ -131,6 +139,7 @@ def column_contributions(
     >>> type(column_contributions(model.explain(bags[0]))).__name__
     'Axes'
     """
+    explanation.need_columns()
     named = explanation.top(len(explanation.columns), of="columns")
     named += explanation.top(len(explanation.covariates), of="covariates")
     named.sort(key=lambda bar: -abs(bar[1]))
@@ -181,6 +190,7 @@ def witness(
 
 def chosen_columns(explanation: Explanation, columns: Sequence[str | int] | None) -> list[int]:
     """Return the positions of the columns to draw."""
+    explanation.need_columns()
     names = explanation.column_names
     if columns is None:
         strongest = int(np.argmax(np.abs(explanation.columns)))

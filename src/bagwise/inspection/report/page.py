@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bagwise._utils.atomic import replaceable, replacing
 from bagwise._utils.templates import asset, render
-from bagwise.exceptions import BagwiseError
+from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.inspection.report.case import Case
 from bagwise.inspection.report.comparison import Comparison
 from bagwise.inspection.report.novelty import Novelty
@@ -38,6 +38,12 @@ def is_page(path: str) -> bool:
 
 def page(case: Case, comparison: Comparison) -> str:
     """Return the page as text."""
+    if case.bags.of_objects:
+        raise InvalidBagsError.because(
+            "a report on bags whose points are objects",
+            "points of numbers, whose columns it shows",
+            "Use model.explain, bagwise.plots and cross_validate.",
+        )
     novelty = Novelty.of(case.bags, case.seed)
     reasons = {name: Reasons(case, name, novelty) for name in case.predictions}
     style, script = asset(HERE, "page.css"), asset(HERE, "page.js")
