@@ -54,7 +54,7 @@ class Kernel:
         raise TypeError(f"{type(self).__name__} has no formula: use RBF, Matern or Linear")
 
     def single(
-        self, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "m p"]
+        self, x: Shaped[np.ndarray, "n p"], y: Shaped[np.ndarray, "m p"]
     ) -> Float32[np.ndarray, "n m"]:
         """Return the same in single precision, of distances in double.
 
