@@ -6,7 +6,9 @@ kernel, are the same model as our own kernel on the numbers.
 
 import json
 import pickle
+import re
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -131,6 +133,19 @@ def letters(x, y):
 
 def tanimoto(x, y):
     return np.array([[len(a & b) / len(a | b) if a | b else 1.0 for b in y] for a in x])
+
+
+def test_the_kernels_of_the_documentation_are_kernels():
+    page = Path(__file__).parents[2] / "docs" / "method.md"
+    if not page.exists():
+        pytest.skip("the documentation is not here")
+    code = re.search(r"```python\n(from collections.*?)\nmodel =", page.read_text(), re.DOTALL)
+    found = {}
+    exec(code[1], found)
+    # abc is shared, bcd and bce are not
+    assert_allclose(found["spectrum"](["abcd", "x"], ["abce"]), [[0.5], [0.0]])
+    ones = np.array([[1, 1, 0], [1, 0, 0]])
+    assert_allclose(found["tanimoto"](ones, ones), [[1.0, 0.5], [0.5, 1.0]])
 
 
 def test_the_mean_embedding_is_the_average_of_the_kernel():

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bagwise import BagwiseError, KernelEmbedding, cli
+from bagwise.datasets import simulate_faces
 from bagwise.estimators.embeddings import qualified
 from bagwise.estimators.regressors import BayesianLinearRegressor
 from bagwise.estimators.selection import FeatureCache
@@ -60,7 +61,7 @@ def finished(tmp_path_factory):
 @pytest.mark.parametrize("name", STUDIES)
 def test_studies_have_the_papers_methods_and_settings(name):
     study = Study.load(name)
-    assert len(study.methods) == (5 if name == "imdb-wiki" else 10)
+    assert len(study.methods) == (6 if name == "imdb-wiki" else 10)
     assert study.show in study.settings
     assert len(study.settings) == (11 if name == "gamma-varying" else 10)
     for method in study.methods.values():
@@ -285,12 +286,24 @@ def test_faces_are_simulated_where_there_are_none(tmp_path):
     arguments = ["reproduce", "imdb-wiki", "--quick", "--out", str(tmp_path)]
     result = CliRunner().invoke(cli.app, arguments)
     assert result.exit_code == 0, result.output
-    assert "faces-simulated: 5 cells computed" in result.output
+    assert "faces-simulated: 6 cells computed" in result.output
     with (tmp_path / "quick" / "faces-simulated.csv").open() as file:
         rows = {row["method"]: row for row in csv.DictReader(file)}
     assert float(rows["shrinkage"]["mse"]) < float(rows["CNN"]["mse"]) < 13.5**2
     assert (tmp_path / "quick" / "faces-0.02" / "feats.npy").exists()
     assert "faces-simulated: 0 cells computed" in CliRunner().invoke(cli.app, arguments).output
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:learning gained nothing")
+def test_a_row_of_the_faces_learns_its_landmarks():
+    data = simulate_faces(scale=0.004, n_features=16).split(20)
+    study = Study.load("imdb-wiki", quick=True)
+    cell = compute(study, 20, "learnt", data, FeatureCache())
+    learn = estimator_of(study.methods["learnt"], {}).embedding.learn
+    assert learn.what == ("bandwidth", "landmarks") and learn.engine == "adam"
+    assert np.isfinite([cell.scores["mse"], cell.scores["nll"]]).all()
+    assert len(cell.mean) == len(data.test.labels) and (cell.std > 0).all()
 
 
 def test_without_faces_the_way_to_them_is_told(tmp_path):

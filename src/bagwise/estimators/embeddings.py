@@ -86,11 +86,11 @@ class TakesBags(BaseEstimator):
 
     def _check_bags(self, X: Any) -> Bags:
         bags = as_bags(X)
-        if bags.of_objects != self._of_objects:
+        if bags.of_objects != (of_objects := getattr(self, "_of_objects", False)):
             kinds = ["objects" if objects else "numbers" for objects in (False, True)]
             raise InvalidBagsError.because(
                 f"the points of these bags are {kinds[bags.of_objects]}",
-                f"{kinds[self._of_objects]}, as in fit",
+                f"{kinds[of_objects]}, as in fit",
                 "Give bags of the kind that the model was fitted to.",
             )
         check_columns("feature", self._feature_names, self.n_features_in_, bags)

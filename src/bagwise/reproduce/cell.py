@@ -23,7 +23,7 @@ from bagwise.datasets import (
 from bagwise.datasets.gamma import LARGE_SIZE, GammaExperiment
 from bagwise.estimators.embeddings import qualified
 from bagwise.estimators.selection import FeatureCache, tune
-from bagwise.inference import NUTS
+from bagwise.inference import NUTS, Training
 from bagwise.predictions.metrics import mse, nll
 from bagwise.reproduce.study import NOT_FITTED, Method, Study
 
@@ -130,7 +130,10 @@ def predict(method: Method, fitted: Any, data: Any) -> Any:
 def estimator_of(method: Method, sampler: Mapping[str, Any]) -> Any:
     """Return the estimator, with one thread for its chains: cells run side by side."""
     estimator = getattr(bagwise, method.model)()
-    estimator.set_params(**qualified(estimator, method.params))
+    params = dict(method.params)
+    if isinstance(params.get("learn"), dict):
+        params["learn"] = Training(**params["learn"])
+    estimator.set_params(**qualified(estimator, params))
     if estimator.get_params().get("inference") == "nuts":
         estimator.set_params(inference=NUTS(**sampler, n_jobs=1, progress=False))
     return estimator

@@ -33,13 +33,14 @@ STYLES: Mapping[str, tuple[str, str]] = {
     "CNN": ("#CC79A7", "*"),
     "GP": ("#CC79A7", "h"),
     "GP, range": ("#882255", "H"),
+    "learnt": ("#44AA99", "p"),
 }
 
 # Methods whose predictions are drawn, as many as fit side by side.
 SHOWN = ("Optimal", "CNN", "RBF network", "BLR", "shrinkage", "BDR")
 
 # Methods that say how sure they are.
-WITH_INTERVALS = ("BLR", "shrinkage", "shrinkageC", "BDR", "CNN", "GP", "GP, range")
+WITH_INTERVALS = ("BLR", "shrinkage", "shrinkageC", "BDR", "CNN", "GP", "GP, range", "learnt")
 
 # Bag sizes are shown one by one if there are few, else by these intervals.
 MAX_GROUPS = 4

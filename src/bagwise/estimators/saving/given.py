@@ -153,7 +153,8 @@ class Function(Kind):
 
     def decode(self, data: Any, path: str, reader: Reader) -> Any:
         """Return the function that was given to load."""
-        if not isinstance(data, dict) or data.get("function") != self.role:
+        known = isinstance(data, dict) and data.keys() == {"function", "name"}
+        if not known or data["function"] != self.role:
             raise unfit(path, show(data), f"the name of a {self.role}")
         return reader.given[self.role]
 
