@@ -4,7 +4,7 @@ Which model should I take?
 
 The one that predicts bags that it has not seen. Here four are compared by the density that they
 give to labels left out (NLL, smaller is better) and by their errors. A county is a bag of houses
-with the radon in their air, 1 to 733 of them; its label is how much uranium is in the soil.
+with the radon in their air, 1 to 258 of them; its label is how much uranium is in the soil.
 ``bagwise report`` does this for any table.
 """
 
