@@ -8,9 +8,11 @@ what the interval says; ``*`` marks more than two.
   errors are binomial
 - polls: races out of fold, five folds drawn at random; standard errors are clustered by year, as
   the polls of a year err together, and at least binomial
-- polls-years: the same with all races of a year in one fold, so that none of them is known
+- polls-years: the same, a year left out at a time, so that none of its races is known, by a model
+  that does not know of years
+- polls-groups: the same, by a model with an effect of the year, fit(bags, y, groups=years)
 
-    python -m benchmarks.gp_calibration [gamma] [polls] [polls-years] [--seeds 101,102,103]
+    python -m benchmarks.gp_calibration [gamma] [polls] [polls-years] [polls-groups] [--seeds 101]
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import GroupKFold, KFold
+from sklearn.model_selection import KFold, LeaveOneGroupOut
 
 from bagwise import DistributionGPRegressor, cross_val_predict_dist
 from bagwise.datasets import load_polls, make_gamma
@@ -103,24 +105,26 @@ def gamma(seeds: Sequence[int]) -> Iterator[str]:
     yield from table(f"gamma, a quarter of bags of 5, seeds {drawn}", which, np.hstack(hits))
 
 
-def polls(by_year: bool) -> Iterator[str]:
+def polls(by_year: bool, grouped: bool = False) -> Iterator[str]:
     """Yield the coverage of races out of fold."""
     data = load_polls()
-    folds = GroupKFold(N_FOLDS) if by_year else KFold(N_FOLDS, shuffle=True, random_state=0)
-    groups = data.years if by_year else None
+    folds = LeaveOneGroupOut() if by_year else KFold(N_FOLDS, shuffle=True, random_state=0)
+    splits = list(folds.split(data.labels, groups=data.years))
+    groups = data.years if grouped else None
     prediction = cross_val_predict_dist(
-        MODEL(), data.bags, data.labels, cv=folds, groups=groups, progress=False
+        MODEL(), data.bags, data.labels, cv=splits, groups=groups, progress=False
     )
     hits, size = inside(prediction, data.labels), data.bags.sizes
     which = {name: (size >= low) & (size <= high) for name, (low, high) in POLL_SIZES.items()}
-    what = "years left out together" if by_year else "races left out at random"
-    yield from table(f"polls, {N_FOLDS} folds, {what}", which, hits, data.years)
+    what = "a year left out at a time" if by_year else "races left out at random"
+    known = ", by a model with an effect of the year" if grouped else ""
+    yield from table(f"polls, {len(splits)} folds, {what}{known}", which, hits, data.years)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", help="gamma, polls, polls-years; the first two if none")
+    parser.add_argument("parts", nargs="*", help="parts above; the first two if none")
     parser.add_argument("--seeds", default=",".join(map(str, SEEDS)), help="of gamma")
     options = parser.parse_args(arguments)
     seeds = [int(seed) for seed in options.seeds.split(",")]
@@ -128,6 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "gamma": lambda: gamma(seeds),
         "polls": lambda: polls(by_year=False),
         "polls-years": lambda: polls(by_year=True),
+        "polls-groups": lambda: polls(by_year=True, grouped=True),
     }
     for part in options.parts or ("gamma", "polls"):
         for line in parts[part]():

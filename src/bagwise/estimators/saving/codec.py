@@ -23,6 +23,7 @@ from jaxtyping import AbstractArray
 from sklearn.base import BaseEstimator
 
 from bagwise.bags.bags import Bags
+from bagwise.embedding.novelty import Novelty, Usual
 from bagwise.embedding.posterior import EmbeddingModel
 from bagwise.estimators.embeddings import FourierEmbedding, KernelEmbedding, NetworkEmbedding
 from bagwise.estimators.mean_embedding import LandmarkRidgeHead, SecondLevel
@@ -77,6 +78,7 @@ CLASSES: dict[str, type] = {
         *(Scaling, LandmarkFeatures, FourierFeatures, NetworkFeatures, Bags),
         *(FixedEffects, WeightPosterior, EmbeddingModel, Mode, Draws, Trajectories, ScalePriors),
         *(LinearHead, ShrinkageHead, PosteriorHead, SecondLevel, LandmarkRidgeHead),
+        *(Novelty, Usual),
         *(GPHead, Inputs, Scales, Sizing, Spread, ClassHeads, GPDraws, Drawn, ScaleDraws),
         *(Gaussian, Probit, Logistic),
         *(Priors, NUTS, Diagnostics, Training, History, Calibration, SizeRatio),
