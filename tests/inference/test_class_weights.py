@@ -79,11 +79,10 @@ def test_probabilities_are_as_sure_as_the_posterior(seed, n):
         xi, var = bagged.latent(alpha_of(problem, v[:, :2]), v[:, 2:], eta)
         return stats.norm.cdf(xi / np.sqrt(1.0 + var))
 
-    def score(v):
-        logs = np.log(np.where(labels > 0, probability(v), 1.0 - probability(v)))
-        return logs.sum(axis=1) - 0.5 * np.sum((v / sd) ** 2, axis=1)
-
-    weights = softmax(score(v) - proposal.logpdf(v))
+    scales = {"prior_scale": np.full(len(v), ETA)}
+    score = bagged.log_likelihood(labels, alpha_of(problem, v[:, :2]), v[:, 2:], scales)
+    score = score - 0.5 * np.sum((v / sd) ** 2, axis=1)
+    weights = softmax(score - proposal.logpdf(v))
     assert 1 / np.sum(weights**2) > 1000
     exact = weights @ probability(v)
     found = propagate_weights(problem, np.array([np.log(ETA)]), sd**-2.0)
