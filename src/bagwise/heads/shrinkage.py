@@ -11,7 +11,7 @@ from bagwise.embedding.posterior import EmbeddingModel, EmbeddingPosterior
 from bagwise.embedding.prior import Prior
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.base import Design, Response, Task
-from bagwise.inference.class_weights import find_class_weights
+from bagwise.inference.class_weights import find_class_weights, warn_if_moving
 from bagwise.inference.priors import sampling_doubt
 from bagwise.inference.shrinkage import (
     LEAST_NOISE,
@@ -82,6 +82,7 @@ class ShrinkageHead:
         known, cov = None, None
         if isinstance(likelihood, ClassLikelihood):
             mode, known = find_class_weights(problem, weight_var)
+            warn_if_moving(known)
             cov = np.linalg.inv(known.precision)
         elif weight_var is None:
             mode = find_mode_by_evidence(problem)

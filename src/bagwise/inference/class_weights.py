@@ -24,6 +24,7 @@ Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, section 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -32,6 +33,7 @@ from jaxtyping import Float64
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import brentq
 
+from bagwise.exceptions import BagwiseWarning
 from bagwise.inference.priors import Priors, ScalePriors
 from bagwise.inference.shrinkage import (
     LOG_SCALE_SD,
@@ -51,6 +53,9 @@ PerSize = Float64[np.ndarray, " m"]
 # Sweeps, at most, and the largest change of a site, or of a log ν̄, after which they end.
 SWEEPS = 200
 TOLERANCE = 1e-6
+
+# What the last sweep may move before we warn.
+MUCH = 0.05
 
 # Where a sweep changes sites more than the last one did, the next go less far; at least this share.
 LEAST_SHARE = 0.01
@@ -76,6 +81,7 @@ class ClassWeights:
     mean : (j,), v̄;  precision : (j, j), Λ
     sites : s and n of each label;  var : (m,), ν̄ of each size;  pressed : (d,), Σ b C
     loss : −log p(y)
+    moved : how far the last sweep still moved sites or log ν̄
     """
 
     mean: PerWeight
@@ -84,6 +90,7 @@ class ClassWeights:
     var: PerSize
     pressed: Float64[np.ndarray, " d"]
     loss: float
+    moved: float
 
     def sites_in_latent(self, problem: ShrinkageProblem) -> Sites:
         """Return s and n for ξ itself."""
@@ -217,7 +224,20 @@ def propagate_weights(
         sweeper.var,
         sweeper.pressed,
         sweeper.loss(),
+        far,
     )
+
+
+def warn_if_moving(known: ClassWeights) -> None:
+    """Warn in plain language if expectation propagation ended before it had converged."""
+    if known.moved > MUCH:
+        warnings.warn(
+            f"expectation propagation ended after {SWEEPS} sweeps, of which the last still moved "
+            f"labels' parts by {known.moved:.2g}. Probabilities can be used, but fewer landmarks, "
+            'a larger bandwidth or inference="nuts" are safer.',
+            BagwiseWarning,
+            stacklevel=2,
+        )
 
 
 def find_class_weights(
