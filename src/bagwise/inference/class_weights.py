@@ -34,7 +34,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import brentq
 
 from bagwise.exceptions import BagwiseWarning
-from bagwise.inference.priors import Priors, ScalePriors
+from bagwise.inference.priors import usual_weights
 from bagwise.inference.shrinkage import (
     LOG_SCALE_SD,
     LOG_WEIGHT_VAR_TOLERANCE,
@@ -253,7 +253,7 @@ def find_class_weights(
         mode = find_mode(problem, weight_var)
         known = _at_mode(problem, mode)
         return _with_loss(problem, mode, known), known
-    scale = ScalePriors.of(problem, Priors()).scale[-1]
+    scale = usual_weights(problem)
     seen: dict[float, tuple[Mode, ClassWeights]] = {}
     steps = 0
 

@@ -112,12 +112,10 @@ class ScalePriors:
         """Fill in the scales that depend on the data."""
         names = (*problem.scale_names, "weight_var")
         start = problem.start_embedding
-        spread = _spread(problem)
-        weights = WEIGHT_SPREAD / np.sqrt(spread) if spread > 0 else WEIGHT_SPREAD
         scales = {
             "noise": priors.noise,
             "prior_scale": priors.prior_scale or BETWEEN_BAGS / _mean_spectrum(start.model),
-            "weight_var": priors.weights or weights,
+            "weight_var": priors.weights or usual_weights(problem),
         }
         return cls(
             names=names,
@@ -131,6 +129,12 @@ class ScalePriors:
         ratio = np.exp(self.power * phi) / self.scale
         constant = 0.5 * np.log(2.0 / np.pi) + np.log(self.power / self.scale)
         return float(np.sum(self.power * phi - 0.5 * ratio**2 + constant))
+
+
+def usual_weights(problem: ShrinkageProblem) -> float:
+    """Return the scale of the prior of ρ, if none is given."""
+    spread = _spread(problem)
+    return float(WEIGHT_SPREAD / np.sqrt(spread)) if spread > 0 else WEIGHT_SPREAD
 
 
 def _spread(problem: ShrinkageProblem) -> float:
