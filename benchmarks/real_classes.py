@@ -77,6 +77,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "gp": bagwise.DistributionGPClassifier,
     "shrinkage": bagwise.ShrinkageClassifier,
     "laplace": lambda: bagwise.BDRClassifier(inference="laplace"),
+    "bayes-logistic": bagwise.BayesianLogisticClassifier,
     "logistic": lambda: OnMoments(LogisticRegression()),
     "logistic-cv": lambda: OnMoments(
         LogisticRegressionCV(

@@ -80,5 +80,5 @@ def ranks(runs, draws, factor, free):
 
 if __name__ == "__main__":
     runs, draws, factor, *names = sys.argv[1:]
-    free = tuple(names) or Scales.names()
+    free = tuple(names) or tuple(name for name in Scales.names() if name != "group")
     print(json.dumps(ranks(int(runs), int(draws), float(factor), free)))

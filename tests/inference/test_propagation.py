@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal, norm
 
-from bagwise.inference.conditional import laplace, propagate, sites_of
+from bagwise.inference.conditional import laplace, propagate
 from bagwise.inference.inducing import induce_classes
+from bagwise.inference.sites import sites_of
 from bagwise.likelihoods import Probit
 
 PROBIT = Probit()

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import expit
 from sklearn import metrics as sklearn_metrics
+from sklearn.linear_model import LogisticRegression
 
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
 from bagwise.likelihoods import Probit
@@ -102,8 +104,27 @@ def test_evaluate_agrees_with_the_functions_in_every_group(calibrated):
         difference = np.mean(labels == "yes") - part.probability.mean()
         assert row["calibration"] == pytest.approx(difference, abs=1e-12)
         assert abs(row["calibration"]) < 4 * 0.5 / np.sqrt(mask.sum())
-    head = ["group", "bags", "log_loss", "brier", "accuracy", "calibration"]
+        assert row["slope"] == pytest.approx(metrics.recalibration_slope(part, labels))
+    head = ["group", "bags", "log_loss", "brier", "accuracy", "calibration", "slope"]
     assert list(scores.overall) == head == str(scores).splitlines()[0].split()
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 2.0])
+def test_the_slope_is_that_of_scikit_learns_logistic_regression(factor):
+    rng = np.random.default_rng(3)
+    latent = rng.normal(0, 1.5, 400)
+    y = rng.random(400) < expit(latent)
+    p = stating(expit(latent / factor))
+    fit = LogisticRegression(C=1e9, tol=1e-10).fit(latent[:, None] / factor, y)
+    found = metrics.recalibration_slope(p, y.astype(int))
+    assert found == pytest.approx(fit.coef_[0, 0], rel=1e-4)
+    assert found == pytest.approx(factor, rel=0.2)
+
+
+def test_a_slope_that_cannot_be_told():
+    assert np.isnan(metrics.recalibration_slope(stating([0.2, 0.6]), [1, 1]))
+    assert np.isnan(metrics.recalibration_slope(stating([0.5, 0.5]), [0, 1]))
+    assert metrics.recalibration_slope(stating([0.2, 0.6]), [0, 1]) == np.inf
 
 
 def test_evaluate_takes_sizes_and_edges():

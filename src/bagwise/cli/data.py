@@ -236,6 +236,37 @@ def read(
     return TableData(table.bags, table.labels, table.schema, points.name, notes)
 
 
+def read_groups(
+    points: Path,
+    roles: Roles,
+    column: str,
+    data: TableData,
+    *,
+    labels: Path | None,
+    engine: Any = None,
+) -> list[Any]:
+    """Return the group of each bag, which a column says as it would a label."""
+    from bagwise.bags.bags import BagStream
+    from bagwise.bags.tables.reader import read_bags, scan_bags
+
+    first = (roles.features or [])[:1]
+    plan = replace(roles, label=column, features=first, covariates=[], one_hot=[])
+    if isinstance(data.bags, BagStream):
+        table = scan_bags(points, plan, labels=labels, engine=engine)
+    else:
+        table = read_bags(points, plan, labels=labels)
+    assert table.labels is not None
+    known = dict(zip(table.bags.ids.tolist(), table.labels.tolist(), strict=True))
+    lost = [bag for bag in data.bags.ids.tolist() if bag not in known]
+    if lost:
+        raise BagwiseError.because(
+            f"{len(lost)} bags, the first {lost[0]!r}, have no group in column {column!r}",
+            "a group of every bag",
+            "Fill the column, or leave these bags out.",
+        )
+    return [known[bag] for bag in data.bags.ids.tolist()]
+
+
 def _is_large(points: Path, plan: Roles | Schema) -> bool:
     """Whether a file is Parquet of more numbers than are well kept in memory."""
     from bagwise.bags.tables.files import existing, kind_of, parquet_dataset

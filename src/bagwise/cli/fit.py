@@ -11,10 +11,18 @@ import numpy as np
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.data import TableData, batch_name, engine_of, read, roles_of, written_as
+from bagwise.cli.data import (
+    TableData,
+    batch_name,
+    engine_of,
+    read,
+    read_groups,
+    roles_of,
+    written_as,
+)
 from bagwise.cli.models import CONFORMAL, ModelName, are_classes, estimator, of_conformal
 from bagwise.cli.output import MODEL, SUMS, Output, check_outputs
-from bagwise.cli.shell import answer, answer_json, command, say
+from bagwise.cli.shell import WrongLine, answer, answer_json, command, say
 from bagwise.exceptions import BagwiseError
 
 # Level at which the calibration of a model is shown.
@@ -38,6 +46,15 @@ def fit(
     features: options.FeatureColumns = None,
     covariates: options.CovariateColumns = None,
     weights: options.WeightColumn = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of groups of bags that err together, such as the year of a race: bags of "
+            "new groups are then as unsure as they should be. Of gp; with --tune and --conformal, "
+            "groups are never parted between folds, of any model.",
+            show_default=False,
+        ),
+    ] = None,
     one_hot: options.OneHot = None,
     missing: options.MissingValues = options.Missing.ERROR,
     sep: options.Sep = None,
@@ -92,18 +109,23 @@ def fit(
     written = written_as(sep, decimal, thousands, na)
     roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value, written)
     of_calibration, of_model = of_conformal(settings or []) if conformal else ({}, settings or [])
+    if groups is not None:
+        _check_groups(roles, sums)
     with engine_of(cluster, workers, stream) as engine:
         data = read(points, roles, labels=labels, stream=stream, engine=engine)
         also = CONFORMAL if conformal else ()
         unfitted = _unfitted(model, data, task, of_model, seed, also)
         if sums is not None:
             _check_sums(unfitted, conformal=conformal)
+        given = {}
+        if groups is not None:
+            given["groups"] = read_groups(points, roles, groups, data, labels=labels, engine=engine)
         start = time.perf_counter()
-        fitted = _tuned(unfitted, data) if tune else unfitted
+        fitted = _tuned(unfitted, data, given) if tune else unfitted
         if conformal:
-            fitted = _calibrated(fitted, of_calibration).fit(data.bags, data.labels)
+            fitted = _calibrated(fitted, of_calibration).fit(data.bags, data.labels, **given)
         elif not tune:
-            fitted = fitted.fit(data.bags, data.labels)
+            fitted = fitted.fit(data.bags, data.labels, **given)
         summary = training_summary(data, time.perf_counter() - start)
         held = None if sums is None else fitted.sums(data.bags, data.labels)
 
@@ -157,10 +179,26 @@ def _check_sums(unfitted: Any, *, conformal: bool) -> None:
         say("note: with --sums, bags are not centred (center=False): their means would move")
 
 
-def _tuned(unfitted: Any, data: TableData) -> Any:
+def _check_groups(roles: Any, sums: Path | None) -> None:
+    """Refuse what groups do not go with."""
+    if roles.features is None:
+        raise WrongLine.because(
+            "--groups without --features",
+            "the columns of the points by name, or the group would be one of them",
+            "Add --features COLUMN,COLUMN.",
+        )
+    if sums is not None:
+        raise WrongLine.because(
+            "--sums with --groups, of which sums do not know",
+            "one of the two",
+            "Leave out --groups, or --sums.",
+        )
+
+
+def _tuned(unfitted: Any, data: TableData, given: dict[str, Any]) -> Any:
     from bagwise.estimators.selection import tune
 
-    found = tune(unfitted, data.bags, data.labels)
+    found = tune(unfitted, data.bags, data.labels, **given)
     chosen = found.params.items()
     shown = ", ".join(f"{name.removeprefix('embedding__')} {value}" for name, value in chosen)
     say(f"chosen by cross-validation: {shown} ({found.metric} {found.score:.4g})")

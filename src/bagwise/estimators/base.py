@@ -27,6 +27,7 @@ from bagwise.bags.validation import (
     positive,
     sampling_or_auto,
 )
+from bagwise.embedding.novelty import Novelty
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.prior import ConvolvedPrior, Prior, learnt_prior
 from bagwise.embedding.running import RunningSums, SummedBags, same
@@ -41,7 +42,16 @@ from bagwise.estimators.embeddings import (
 from bagwise.estimators.explanation import Directions, Explanation, Witness, one_bag
 from bagwise.exceptions import BagwiseError, BagwiseWarning, InvalidLabelsError
 from bagwise.features.maps import Features, LandmarkFeatures
-from bagwise.heads.base import AnyHead, Head, Task, for_each_class, heads_of, of_each_class, some_of
+from bagwise.heads.base import (
+    AnyHead,
+    Groups,
+    Head,
+    Task,
+    for_each_class,
+    heads_of,
+    of_each_class,
+    some_of,
+)
 from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.inference.history import History
 from bagwise.likelihoods.base import Likelihood
@@ -130,18 +140,22 @@ class BagEstimator(ShowsLearnt, TakesBags):
     head_: Any
     history_: History | None = None  # of learnt features
     sums_: RunningSums
+    novelty_: Novelty | None = None  # of what is usual among training bags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    takes_groups: ClassVar[bool] = False
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit to bags X (anything that :func:`bagwise.as_bags` takes) and labels y (n_bags,).
 
         Labels are in the order of the bags, or have their ids: as a dict, or in a pandas index that
         holds them. :func:`bagwise.bags.per_bag.in_bag_order` has the rule. With more than two
         million points, kernel and bandwidth are chosen on at most 2,000 points of 1,000 bags.
         ``sample_weight`` (n_bags,) weighs each bag's term in the loss or log likelihood, relative
-        to the average bag.
+        to the average bag. ``groups`` (n_bags,) are sets of bags that err together, such as the
+        races of a year; Gaussian processes have an effect of each, and other models refuse them.
         """
         bags = as_bags(X)
-        task = self.make_task(bags, y, sample_weight)
+        task = self.with_groups(self.make_task(bags, y, sample_weight), groups, bags)
         self._check_embedding()
         self._check_parameters()
         candidates, losses = None, list[float]()
@@ -187,6 +201,19 @@ class BagEstimator(ShowsLearnt, TakesBags):
     @abstractmethod
     def make_task(self, bags: Bags, y: Any, sample_weight: Any = None) -> Task:
         """Check the labels."""
+
+    def with_groups(self, task: Task, groups: Any, bags: Bags) -> Task:
+        """Return a task whose bags come in groups that err together, if they do."""
+        if groups is None:
+            return task
+        if not self.takes_groups:
+            raise BagwiseError.because(
+                f"groups of bags with a {type(self).__name__}, which has no effect of a group",
+                "a Gaussian process",
+                "Use DistributionGPRegressor or DistributionGPClassifier, or leave groups out; "
+                "Conformal(model, groups=...) makes intervals of any model hold for new groups.",
+            )
+        return replace(task, groups=Groups.among(groups, bags))
 
     def _check_embedding(self) -> None:
         """Refuse an embedding of which a part would be left unused."""
@@ -271,6 +298,7 @@ class BagEstimator(ShowsLearnt, TakesBags):
         if not isinstance(bags, SummedBags):
             self.__dict__.pop("sums_", None)  # of an earlier fit
         self.features_, self.head_ = pooled.features, head
+        self.novelty_ = Novelty.of(pooled.stats)
         self.effects_ = task.effects
         self.label_center_, self.label_scale_ = task.center, task.scale
         for name in ("landmarks_", "bandwidth_"):  # of an earlier fit
@@ -457,7 +485,9 @@ class BagEstimator(ShowsLearnt, TakesBags):
 
     def _query(self, head: Head, stats: BagStats, bags: Bags) -> Query:
         design = self.effects_.design(bags.covariates, bags.n_bags)
-        return Query(head, head.embed(stats), design, self.label_center_, self.label_scale_)
+        units = self.label_center_, self.label_scale_
+        novelty = None if self.novelty_ is None else self.novelty_(stats)
+        return Query(head, head.embed(stats), design, *units, novelty)
 
     def _likelihood_of(self, bags: Bags) -> Any:
         """Return the likelihood of the labels of some bags."""

@@ -162,7 +162,8 @@ class ShrinkageClassifier(ShrinkageModel, BagClassifier):
 
     M_i and C_i are the posterior mean and covariance of bag i's embedding given its N_i points, and
     are integrated over in closed form: a bag of 5 points gets a probability nearer to one half than
-    one of 5,000. The weights α and the scales maximise the posterior density.
+    one of 5,000. Weights α are by expectation propagation, and what is left open of them is
+    integrated over, too; ρ² is that of the largest evidence times its prior, η of the mode.
 
     Parameters
     ----------

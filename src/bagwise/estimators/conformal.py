@@ -177,7 +177,7 @@ class Conformal(ShowsLearnt, TakesBags):
         labels = labels_of(self.model, y, bags)
         group = groups_of(self.groups if groups is None else groups, bags)
         splits = self._splits(labels, group)
-        self._fit_models(bags, labels, weights_of(sample_weight, bags), splits)
+        self._fit_models(bags, labels, weights_of(sample_weight, bags), splits, group)
         self._keep_columns(bags)
         rows = np.concatenate([test for _, test in splits])
         pairs = zip(self.models_, splits, strict=True)
@@ -201,7 +201,12 @@ class Conformal(ShowsLearnt, TakesBags):
             self._target()
 
     def _fit_models(
-        self, bags: Bags, y: np.ndarray, weights: np.ndarray | None, splits: list[Split]
+        self,
+        bags: Bags,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        splits: list[Split],
+        groups: np.ndarray | None,
     ) -> None:
         """Fit a model for each split, and if there are several one to all bags."""
         if self._is_prefit():
@@ -212,17 +217,27 @@ class Conformal(ShowsLearnt, TakesBags):
             parts.append(np.arange(bags.n_bags))
         with Progress("calibrating", len(parts), wanted()) as bar:
             fitted = []
-            for model in self._fitted(bags, y, weights, parts):
+            for model in self._fitted(bags, y, weights, parts, groups):
                 fitted.append(model)
                 bar.advance()
         self.models_ = fitted[: len(splits)]
         self.model_ = fitted[-1]
 
     def _fitted(
-        self, bags: Bags, y: np.ndarray, weights: np.ndarray | None, parts: list[np.ndarray]
+        self,
+        bags: Bags,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        parts: list[np.ndarray],
+        groups: np.ndarray | None,
     ) -> Iterator[Any]:
         jobs = (
-            (self.model, bags[rows], y[rows], None if weights is None else weights[rows])
+            (
+                self.model,
+                bags[rows],
+                y[rows],
+                *(None if each is None else each[rows] for each in (weights, groups)),
+            )
             for rows in parts
         )
         if self.n_jobs in (None, 1):
@@ -513,9 +528,15 @@ def _check_model(model: Any) -> None:
         )
 
 
-def _fit_one(model: Any, bags: Bags, y: np.ndarray, weights: np.ndarray | None) -> Any:
+def _fit_one(
+    model: Any,
+    bags: Bags,
+    y: np.ndarray,
+    weights: np.ndarray | None,
+    groups: np.ndarray | None = None,
+) -> Any:
     fitted = clone(model)
-    fit_sharing(fitted, bags, y, weights, FeatureCache())
+    fit_sharing(fitted, bags, y, weights, FeatureCache(), groups)
     return fitted
 
 

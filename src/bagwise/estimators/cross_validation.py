@@ -46,7 +46,8 @@ def cross_val_predict_dist(
     cv : number of folds (by default 5, in the order of the bags; of classes in equal shares), a
         splitter of scikit-learn, or (train, test) positions
     groups : (n_bags,) such as hospitals, which are never parted between folds; with a number as
-        ``cv``, by ``GroupKFold`` (of classes ``StratifiedGroupKFold``)
+        ``cv``, by ``GroupKFold`` (of classes ``StratifiedGroupKFold``). Models that have an effect
+        of groups are fitted with them
     n_jobs : processes to fit folds in, -1 for all cores
     progress : whether to show a progress bar; never in a log file
 
@@ -71,13 +72,15 @@ def cross_val_predict_dist(
     """
     bags = as_bags(X)
     labels = labels_of(model, y, bags)
-    splits = make_splits(model, labels, cv, groups_of(groups, bags))
+    group = groups_of(groups, bags)
+    splits = make_splits(model, labels, cv, group)
     found = out_of_fold(
         {"model": model},
         bags,
         labels,
         check_once_each(splits, bags.n_bags),
         sample_weight=weights_of(sample_weight, bags),
+        groups=group,
         n_jobs=n_jobs,
         progress=progress,
     )
@@ -91,6 +94,7 @@ def out_of_fold(
     splits: Sequence[Split],
     *,
     sample_weight: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
     n_jobs: int | None = None,
     progress: bool = True,
 ) -> dict[str, Joined]:
@@ -103,12 +107,14 @@ def out_of_fold(
     models : estimators by name; they are cloned, and need not be fitted
     bags, y, sample_weight : n bags, their labels and weights, as arrays in their order
     splits : positions of the bags to fit to and to predict, for each fold
+    groups : (n,), of bags that err together, for models that have an effect of them
     n_jobs : processes;  progress : whether to show a bar over folds and models
     """
 
     def arguments(train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
         weights = None if sample_weight is None else sample_weight[train]
         named = {"train": bags[train], "y": y[train], "sample_weight": weights}
+        named["groups"] = None if groups is None else groups[train]
         return {"models": models, **named, "test": bags[test], "rows": test}
 
     with Progress("cross-validation", len(splits) * len(models), progress) as bar:
@@ -128,6 +134,7 @@ def _one_fold(
     train: Bags,
     y: np.ndarray,
     sample_weight: np.ndarray | None,
+    groups: np.ndarray | None,
     test: Bags,
     rows: np.ndarray,
     advance: Callable[[], None] = lambda: None,
@@ -135,7 +142,7 @@ def _one_fold(
     cache, pieces = FeatureCache(), {}
     for name, model in models.items():
         fitted = clone(model)
-        prediction = fit_and_predict(fitted, train, y, sample_weight, test, cache)
+        prediction = fit_and_predict(fitted, train, y, sample_weight, test, cache, groups)
         pieces[name] = Piece(rows, prediction, fitted)
         advance()
     return pieces

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import joblib
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from bagwise._utils.work import Progress, one_thread, wanted
 from bagwise.bags.bags import Bags, BagStream, as_bags
@@ -20,7 +22,7 @@ from bagwise.bags.per_bag import check_labels
 from bagwise.bags.validation import choice, generator, sampling_or_auto, wrong
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.prior import learnt_prior
-from bagwise.embedding.running import SummedBags
+from bagwise.embedding.running import RunningSums, SummedBags
 from bagwise.embedding.sums import BagStats, Thrift, summarise, summarise_each
 from bagwise.estimators.base import (
     FEW_POINTS,
@@ -34,6 +36,7 @@ from bagwise.estimators.embeddings import (
     COVARIANCE_FLOOR,
     BagEmbedding,
     KernelEmbedding,
+    as_embedding,
     need_covariance,
 )
 from bagwise.estimators.label_kinds import COUNTS, LabelKind, check_positive, check_support
@@ -41,7 +44,7 @@ from bagwise.exceptions import BagwiseError
 from bagwise.features.kernels import Mixed
 from bagwise.features.maps import Features
 from bagwise.heads import gp_fit
-from bagwise.heads.base import AnyHead, Task, heads_of, some_of
+from bagwise.heads.base import AnyHead, Task, heads_of, places_of, some_of
 from bagwise.heads.gp import GPHead
 from bagwise.heads.gp_draws import GPDraws
 from bagwise.inference.diagnostics import Diagnostics, diagnose, warn_if_bad
@@ -56,12 +59,16 @@ from bagwise.likelihoods.bounded import Bounded
 from bagwise.likelihoods.positive import Positive
 from bagwise.likelihoods.student import Student
 from bagwise.predictions.gaussian import Prediction
+from bagwise.predictions.latent import Query
 
 PRIORS = ("learnt", "kernel")
 
 # Landmarks by default, and where kernels are compared.
 LANDMARKS = 200
 TRIAL_LANDMARKS = 60
+
+# Where the search for the variance of groups starts, labels standardised.
+START_GROUP = 0.05
 
 # Candidates that are tried again with more bags and all landmarks.
 SHORTLIST = 2
@@ -166,9 +173,11 @@ class DistributionGP(BagEstimator):
     Attributes
     ----------
     tried_ : dict, −log evidence per bag of each kernel that was tried; empty if there was no choice
+    groups_ : (g,), the groups of bags that err together, or None if there are none
     """
 
     needs_covariance: ClassVar[bool] = True
+    takes_groups: ClassVar[bool] = True
     quick_inference: ClassVar[str] = "evidence"
 
     prior: str
@@ -178,19 +187,25 @@ class DistributionGP(BagEstimator):
     inference: NUTS | str
     head_: Any
     tried_: dict[str, float]
+    groups_: np.ndarray | None
 
     # While kernels are compared: scales of the first, near which those of the others are.
     _near: Scales | None = None
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit to bags X and labels y (n_bags,), as every other model.
+
+        ``groups`` (n_bags,), in the order of the bags or by their ids, are sets of bags that err
+        together, such as the races of a year: y_i = f_i + b_group + noise, b ~ N(0, g²), with g² of
+        the largest evidence. A bag that is predicted is of a new group, and g² unsure by that,
+        unless ``predict_dist(X, groups=...)`` names one that is known.
 
         Kernels and bandwidths are tried on some of the bags and with few landmarks, the best few on
         more of both; the evidence decides, in doubt for the simplest. That one is fitted to all
         bags: of a stream, in one pass over its points.
         """
         bags = as_bags(X)
-        task = self.make_task(bags, y, sample_weight)
+        task = self.with_groups(self.make_task(bags, y, sample_weight), groups, bags)
         self._check_embedding()
         self._check_parameters()
         self._forget()  # what is left of a fit that failed
@@ -213,6 +228,53 @@ class DistributionGP(BagEstimator):
         self._keep(bags, task, fitted[0], self._finish_head(*fitted, task))
         self.tried_ = dict(tried.values())
         return self
+
+    def with_groups(self, task: Task, groups: Any, bags: Bags) -> Task:
+        """Return a task whose bags come in groups that err together, if they do."""
+        if groups is not None and as_embedding(self.embedding).training is not None:
+            raise BagwiseError.because(
+                "groups of bags, and features that are to be learnt",
+                "one of the two: features are learnt without an effect of the group",
+                "Leave out learn=..., or groups.",
+            )
+        return super().with_groups(task, groups, bags)
+
+    def predict_dist(self, X: Any, groups: Any = None) -> Any:
+        """Return the predictive distribution of the labels of bags X, or of their running sums.
+
+        ``groups`` (n_bags,) says which group each bag is of, if the model was fitted to groups; one
+        that is not among them, or all if it is left out, is a new one.
+        """
+        if groups is None:
+            return super().predict_dist(X)
+        check_is_fitted(self)
+        if self.groups_ is None:
+            raise BagwiseError.because(
+                "groups are named, and the model was fitted without any",
+                "a model that was fitted with groups",
+                "Call fit(X, y, groups=...), or leave them out here.",
+            )
+        X = X if isinstance(X, RunningSums) else as_bags(X)
+        asked = copy(self)
+        asked._places = places_of(groups, X.bags if isinstance(X, RunningSums) else X, self.groups_)
+        return asked.predict_dist(X)
+
+    def _query(self, head: Any, stats: BagStats, bags: Bags) -> Query:
+        query = super()._query(head, stats, bags)
+        if self._places is None:
+            return query
+        return replace(query, design=np.column_stack([query.design, self._places]))
+
+    _places: np.ndarray | None = None
+
+    def _refit(self, known: RunningSums) -> Self:
+        if self.groups_ is not None:
+            raise BagwiseError.because(
+                "this model was fitted to groups of bags, of which running sums do not know",
+                "a model without groups",
+                "Fit it again to all points, or without groups.",
+            )
+        return super()._refit(known)
 
     def _chosen(
         self, bags: Bags, task: Task, losses: dict[Place, float], n_bags: int, whole: bool
@@ -345,6 +407,7 @@ class DistributionGP(BagEstimator):
     def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
         self._forget()
         super()._keep(bags, task, pooled, head)
+        self.groups_ = None if task.groups is None else task.groups.ids
         if not isinstance(bags, SummedBags):
             self.tried_ = {}
         if self.diagnostics_ is not None:
@@ -379,6 +442,10 @@ class DistributionGP(BagEstimator):
         )
         if tau is not None:
             free.remove("sampling")
+        if task.groups is None:
+            free.remove("group")
+        else:
+            start = replace(start, group=START_GROUP)
         if task.design.shape[1] == 1:  # the intercept alone
             free.remove("effects_length")
         linked: Linked | None = Probit() if task.classes is not None else None
@@ -406,6 +473,7 @@ class DistributionGP(BagEstimator):
             start,
             tuple(free),
             linked,
+            members=None if task.groups is None else task.groups.of,
         )
         return problem if counted.all() else problem.take(counted)
 

@@ -219,14 +219,14 @@ class MeanEmbeddingRidge(BagRegressor):
         self.second_scale = second_scale
         self.penalty = penalty
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit to bags X and labels y (n_bags,); sample_weight as in the other regressors."""
         if not self.exact:
-            return super().fit(X, y, sample_weight)
+            return super().fit(X, y, sample_weight, groups)
         bags = as_bags(X)
         if isinstance(bags, BagStream):
             bags.refuse("exact sums need all points")  # now, and not after a pass over the file
-        task = Task.of(bags, y, sample_weight)
+        task = self.with_groups(Task.of(bags, y, sample_weight), groups, bags)
         self._check_embedding()
         self._check_parameters()
         self.scaling_, _, kernels, _ = self.embedding.prepare(bags)
@@ -240,7 +240,7 @@ class MeanEmbeddingRidge(BagRegressor):
         self.effects_ = task.effects
         self.label_center_, self.label_scale_ = task.center, task.scale
         self._keep_columns(bags)
-        for name in ("landmarks_", "features_", "sums_"):  # of an earlier fit
+        for name in ("landmarks_", "features_", "sums_", "novelty_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         self.bandwidth_ = self.kernel_.bandwidth
         return self

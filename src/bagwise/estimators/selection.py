@@ -204,9 +204,11 @@ def tune(
     candidates = list(ParameterGrid(grid))
     cache = FeatureCache() if cache is None else cache
     parts: Iterator[_Part]
+    group = groups_of(groups, bags)
     if validation is None:
-        splits = _splits(estimator, y, cv, groups_of(groups, bags))
-        n_parts, parts = len(splits), (_Part.of_fold(bags, y, weights, each) for each in splits)
+        splits = _splits(estimator, y, cv, group)
+        n_parts = len(splits)
+        parts = (_Part.of_fold(bags, y, weights, each, group) for each in splits)
     else:
         if cv is not None or groups is not None:
             raise BagwiseError.because(
@@ -231,7 +233,7 @@ def tune(
     order = np.argsort(scores.mean(axis=1), kind="stable")
     table = [candidates[c] | {"score": float(scores[c].mean())} for c in order]
     best = clone(estimator).set_params(**candidates[order[0]])
-    fit_sharing(best, bags, y, weights, cache)
+    fit_sharing(best, bags, y, weights, cache, group)
     return TuneResult(best, candidates[order[0]], table[0]["score"], table, metric)
 
 
@@ -245,12 +247,20 @@ class _Part:
     held_out: Bags
     labels: np.ndarray
     held_weights: np.ndarray | None
+    groups: np.ndarray | None = None
 
     @classmethod
-    def of_fold(cls, bags: Bags, y: np.ndarray, weights: np.ndarray | None, split: Split) -> _Part:
+    def of_fold(
+        cls,
+        bags: Bags,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        split: Split,
+        groups: np.ndarray | None = None,
+    ) -> _Part:
         """Cut the bags in two."""
         mine, theirs = ((bags[p], y[p], None if weights is None else weights[p]) for p in split)
-        return cls(*mine, *theirs)
+        return cls(*mine, *theirs, None if groups is None else groups[split[0]])
 
     @classmethod
     def of_validation(
@@ -329,7 +339,9 @@ def _scores(
     scores = []
     for params in candidates:
         model = _quick(clone(estimator)).set_params(**params)
-        found = fit_and_predict(model, part.train, part.y, part.weights, part.held_out, cache)
+        found = fit_and_predict(
+            model, part.train, part.y, part.weights, part.held_out, cache, part.groups
+        )
         scores.append(part.score(found, metric))
     return scores
 
@@ -343,23 +355,40 @@ def _quick(estimator: Any) -> Any:
 
 
 def fit_and_predict(
-    model: Any, train: Bags, y: np.ndarray, weights: Any, test: Bags, cache: FeatureCache
+    model: Any,
+    train: Bags,
+    y: np.ndarray,
+    weights: Any,
+    test: Bags,
+    cache: FeatureCache,
+    groups: np.ndarray | None = None,
 ) -> Any:
     """Fit a model to some bags and predict others, with features from the cache if it can."""
-    pooled = fit_sharing(model, train, y, weights, cache)
+    pooled = fit_sharing(model, train, y, weights, cache, groups)
     if pooled is None:
         return predict_dist(model, test)
     return model.predict_stats(cache.stats(pooled, test), test)
 
 
 def fit_sharing(
-    model: Any, bags: Bags, y: np.ndarray, weights: np.ndarray | None, cache: FeatureCache
+    model: Any,
+    bags: Bags,
+    y: np.ndarray,
+    weights: np.ndarray | None,
+    cache: FeatureCache,
+    groups: np.ndarray | None = None,
 ) -> Pooled | None:
-    """Fit with shared features if the model's parameters determine them, else as usual."""
+    """Fit with shared features if the model's parameters determine them, else as usual.
+
+    Groups go to models that have an effect of them.
+    """
+    groups = groups if getattr(model, "takes_groups", False) else None
     if getattr(model, "has_shared_features", lambda: False)():
         pooled = cache.pooled(model, bags)
-        model.fit_pooled(pooled, bags, model.make_task(bags, y, weights))
+        task = model.with_groups(model.make_task(bags, y, weights), groups, bags)
+        model.fit_pooled(pooled, bags, task)
         return pooled
     last = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
-    model.fit(bags, y, **({} if weights is None else {f"{last}sample_weight": weights}))
+    given = {f"{last}sample_weight": weights, "groups": groups}
+    model.fit(bags, y, **{name: value for name, value in given.items() if value is not None})
     return None

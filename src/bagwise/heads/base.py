@@ -107,6 +107,61 @@ class FixedEffects:
 
 
 @dataclass(frozen=True, eq=False)
+class Groups:
+    """Groups of bags that err together, such as the races of a year.
+
+    Attributes
+    ----------
+    ids : (g,), of the groups, sorted;  of : (n,), the place in ids of the group of each bag
+    """
+
+    ids: np.ndarray
+    of: Int[np.ndarray, " n"]
+
+    @classmethod
+    def among(cls, groups: Any, bags: Bags) -> Groups:
+        """Learn the groups of the training bags, given by bag id or in their order.
+
+        Examples
+        --------
+        >>> Groups.among(["b", "a", "b"], Bags.from_array(np.zeros((3, 1, 1)))).of
+        array([1, 0, 1])
+        """
+        ids, of = np.unique(_of_each_bag(groups, bags), return_inverse=True)
+        return cls(ids, of.astype(np.int64))
+
+    def take(self, bags: Any) -> Groups:
+        """Return those of some of the bags."""
+        return Groups(self.ids, self.of[bags])
+
+
+def places_of(groups: Any, bags: Bags, ids: np.ndarray) -> Int[np.ndarray, " n"]:
+    """Return the place of the group of each bag among known ones, −1 for one that is not.
+
+    Examples
+    --------
+    >>> places_of([2020, 1998], Bags.from_array(np.zeros((2, 1, 1))), np.array([1996, 1998]))
+    array([-1,  1])
+    """
+    known = {group: place for place, group in enumerate(ids.tolist())}
+    asked = _of_each_bag(groups, bags).tolist()
+    return np.array([known.get(group, -1) for group in asked], dtype=np.int64)
+
+
+def _of_each_bag(groups: Any, bags: Bags) -> np.ndarray:
+    found = array_per_bag(groups, bags.ids, "groups")
+    if found.shape != (bags.n_bags,):
+        raise InvalidLabelsError.because(
+            f"groups have shape {found.shape}", f"({bags.n_bags},), one per bag", "Give those."
+        )
+    if any(group is None or group != group for group in found.tolist()):
+        raise InvalidLabelsError.because(
+            "a bag has no group", "a group of every bag", "Give bags of no group one each."
+        )
+    return found
+
+
+@dataclass(frozen=True, eq=False)
 class Task:
     """Labels as heads see them, fixed effects and bag weights.
 
@@ -119,6 +174,7 @@ class Task:
     weights : (n,), sample weights scaled to mean 1 over the bags that count, whose weight is not 0
     classes : (k,), or None for real labels
     likelihood : of counts, which are not standardised: center is a latent value, and scale 1
+    groups : Groups of bags that err together, or None
     """
 
     labels: Vector
@@ -129,6 +185,7 @@ class Task:
     weights: Vector
     classes: np.ndarray | None = None
     likelihood: CountLikelihood | None = None
+    groups: Groups | None = None
 
     @classmethod
     def of(cls, bags: Bags, y: Any, sample_weight: Any = None) -> Task:
@@ -232,6 +289,7 @@ class Task:
             design=self.design[bags],
             weights=self.weights[bags],
             likelihood=None if self.likelihood is None else self.likelihood.take(bags),
+            groups=None if self.groups is None else self.groups.take(bags),
         )
 
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 
 from bagwise.embedding.posterior import EmbeddingModel, EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.base import MIN_NOISE, Response
-from bagwise.inference.gp_evidence import GPProblem, Sizing
+from bagwise.inference.gp_evidence import GPProblem, Sizing, same_group
 from bagwise.inference.inducing import induce_classes, induce_labels, induce_latent
 from bagwise.inference.residuals import Spread, Tails
 from bagwise.inference.second_level import Coordinates, Inputs, Scales, SecondLevelKernel
@@ -40,6 +40,10 @@ class GPHead:
 
     with k_i = E κ(i, basis), K_ii = E κ for two bags like i, and g_i the gradient of the mean.
 
+    If bags come in groups, y_i = f_i + b_group + noise with b ~ N(0, g²): k_i has g² more at the
+    bags of its group, and K_ii g². So weights_i has all of g² for a bag of a group that is not
+    known, and what is left of it else.
+
     Attributes
     ----------
     model : EmbeddingModel;  scales : Scales;  sizing : Sizing
@@ -49,6 +53,8 @@ class GPHead:
     loss : −log evidence per bag
     of_classes : whether latent values are those of classes
     dof : degrees of freedom of Student's t, or infinity: Gaussian
+    members : (m,), the group of each bag of the basis, or None. Then the last column of a design
+        with one more than the basis has is that of the bags asked for, −1 if it is not known
     bag_share : of the bag part, that is seen where bags are cut in two; the rest counts as noise
     """
 
@@ -63,6 +69,7 @@ class GPHead:
     of_classes: bool
     dof: float = np.inf
     bag_share: float = 1.0
+    members: Int[np.ndarray, " m"] | None = None
 
     @classmethod
     def at(cls, problem: GPProblem, scales: Scales, loss: float) -> GPHead:
@@ -78,6 +85,7 @@ class GPHead:
             NO_SPREAD,
             loss,
             isinstance(problem.likelihood, ClassLikelihood),
+            members=problem.members,
         )
 
     def known_to(self, problem: GPProblem, part: GPProblem) -> GPProblem:
@@ -146,6 +154,9 @@ class GPHead:
         kernel, state = SecondLevelKernel(self.scales), problem.state(self.scales)
         gram = kernel.between(self.basis, self.basis)
         cross, bag = kernel.between(state.inputs, self.basis), problem.bag_var(state)
+        if self.members is not None and problem.members is not None:
+            gram += self.scales.group * same_group(self.members, self.members)
+            cross += self.scales.group * same_group(problem.members, self.members)
         noise, weights, labels = problem.noise(self.scales), problem.weights, problem.labels
         if isinstance(problem.likelihood, Probit):
             found = induce_classes(gram, cross, bag, weights, labels, problem.likelihood)
@@ -215,9 +226,9 @@ class GPHead:
     def latent(self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]) -> Latent:
         """Predict from the posterior of each bag's embedding."""
         inputs, kernel = self._inputs(posterior, design), SecondLevelKernel(self.scales)
-        cross = kernel.between(inputs, self.basis)
+        cross = kernel.between(inputs, self.basis) + self._shared(design)
         mean = cross @ self.alpha
-        prior = kernel.variance(inputs) - kernel.nugget(inputs)
+        prior = kernel.variance(inputs) - kernel.nugget(inputs) + self.scales.group
         weights = np.maximum(prior - np.sum((cross @ self.precision) * cross, axis=1), 0.0)
         coordinates = Coordinates(self.model.spectrum, self.scales)
         steep = kernel.slope(inputs, self.basis, self.alpha) ** 2
@@ -262,15 +273,23 @@ class GPHead:
         kernel = SecondLevelKernel(self.scales)
         slope = shares @ kernel.slope(on_way, self.basis, self.alpha)
         gamma = shares @ kernel.design_slope(on_way, self.basis, self.alpha)
-        mean = float((kernel.between(bag, self.basis) @ self.alpha)[0])
+        shared = self._shared(design[:1])
+        mean = float(((kernel.between(bag, self.basis) + shared) @ self.alpha)[0])
         coordinates = Coordinates(self.model.spectrum, self.scales)
         said = coordinates.mean(posterior.take([0]))[0]
         level = mean - float(slope @ bag.mean[0]) - float(gamma @ bag.design[0])
         slope = posterior.slope((slope * _share(bag.mean[0], said) * coordinates.units)[None])
-        gamma = gamma * _share(bag.design[0], design[0])
+        gamma = gamma * _share(bag.design[0], design[0, : bag.design.shape[1]])
         return Response(slope, self.model.prior_mean, level, gamma)
 
+    def _shared(self, design: Float64[np.ndarray, "n r"]) -> Float64[np.ndarray, "n m"] | float:
+        """Return what the groups add to the kernel between bags and the basis."""
+        if self.members is None or design.shape[1] == self.basis.design.shape[1]:
+            return 0.0
+        return self.scales.group * same_group(design[:, -1].astype(np.int64), self.members)
+
     def _inputs(self, posterior: EmbeddingPosterior, design: Float64[np.ndarray, "n r"]) -> Inputs:
+        design = design[:, : self.basis.design.shape[1]]  # without the group
         coordinates = Coordinates(self.model.spectrum, self.scales)
         sizes = posterior.sizes[posterior.size_of]
         return Inputs(

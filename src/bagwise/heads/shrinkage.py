@@ -11,6 +11,7 @@ from bagwise.embedding.posterior import EmbeddingModel, EmbeddingPosterior
 from bagwise.embedding.prior import Prior
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.base import Design, Response, Task
+from bagwise.inference.class_weights import find_class_weights, warn_if_moving
 from bagwise.inference.priors import sampling_doubt
 from bagwise.inference.shrinkage import (
     LEAST_NOISE,
@@ -20,7 +21,7 @@ from bagwise.inference.shrinkage import (
     find_mode_by_evidence,
     warn_if_unfinished,
 )
-from bagwise.likelihoods.base import Likelihood
+from bagwise.likelihoods.base import ClassLikelihood, Likelihood
 from bagwise.likelihoods.gaussian import Gaussian
 from bagwise.predictions.latent import Latent
 
@@ -42,6 +43,8 @@ class ShrinkageHead:
     mode : how the optimisation went, with ρ²
     likelihood : of the labels
     sampling : τ
+    cov : (j, j), of (w, γ) for classes, whose weights are skewed: their probabilities are averages
+        over what is left open of the weights; None for real labels
     """
 
     model: EmbeddingModel
@@ -54,6 +57,7 @@ class ShrinkageHead:
     loss: float
     likelihood: Likelihood
     sampling: float = 1.0
+    cov: Float64[np.ndarray, "j j"] | None = None
 
     @classmethod
     def fit(
@@ -75,12 +79,19 @@ class ShrinkageHead:
         stats = stats.counted(sampling)
         likelihood = Gaussian() if likelihood is None else likelihood
         problem = ShrinkageProblem(prior, stats, task.labels, task.design, task.weights, likelihood)
-        if weight_var is None:
+        known, cov = None, None
+        if isinstance(likelihood, ClassLikelihood):
+            mode, known = find_class_weights(problem, weight_var)
+            warn_if_moving(known)
+            cov = np.linalg.inv(known.precision)
+        elif weight_var is None:
             mode = find_mode_by_evidence(problem)
         else:
             mode = find_mode(problem, weight_var)
         warn_if_unfinished(mode)
         w, gamma, logs = problem.split(mode.theta)
+        if known is not None:
+            w, gamma = np.split(known.mean, [len(w)])
         scales = dict(zip(problem.scale_names, np.exp(logs).tolist(), strict=True))
         fixed = likelihood.fixed_noise
         return cls(
@@ -94,6 +105,7 @@ class ShrinkageHead:
             loss=mode.loss,
             likelihood=likelihood,
             sampling=sampling,
+            cov=cov,
         )
 
     def embed(self, stats: BagStats) -> EmbeddingPosterior:
@@ -104,13 +116,14 @@ class ShrinkageHead:
         """Predict from the posterior of each bag's embedding."""
         mean, var = posterior.linear(self.w[None])
         noise = self.noise_var if self.likelihood.fixed_noise is None else 0.0
-        return Latent(
-            mean + design @ self.gamma,
-            var,
-            posterior.var_of,
-            np.zeros(len(posterior)),
-            np.array([noise]),
-        )
+        weights = np.zeros(len(posterior))
+        if self.cov is not None:
+            spread, q = self.model.function_map, len(self.w)
+            rows = np.column_stack([posterior.mean @ spread, design])
+            weights = np.sum((rows @ self.cov) * rows, axis=1)
+            own = np.sum((spread @ self.cov[:q, :q]) * spread, axis=1)
+            var = var + posterior.var @ own  # E w^T C w has the spread of w, too
+        return Latent(mean + design @ self.gamma, var, posterior.var_of, weights, np.array([noise]))
 
     def response(self, posterior: EmbeddingPosterior, design: Design) -> Response:
         """Return v = W (1 − κ) P w for the size of the bag."""

@@ -20,15 +20,13 @@ import numpy as np
 from jaxtyping import Float64
 from scipy.linalg import cho_solve, cholesky, get_lapack_funcs, solve_triangular
 
+from bagwise.inference.sites import Sites, change, log_of_sites, moved_to, sites_of
 from bagwise.likelihoods.base import Bend, Linked
 from bagwise.likelihoods.probit import Probit
 
 Vector = Float64[np.ndarray, " n"]
 Matrix = Float64[np.ndarray, "n n"]
 Place = Float64[np.ndarray, " q"]
-
-# s and ν of each label, by which exp(νf − ½ sf²) takes its place.
-Sites = tuple[Vector, Vector]
 
 # Least variance added to the diagonal, for labels of variance 1: keeps A well conditioned.
 JITTER = 1e-8
@@ -39,15 +37,10 @@ NEWTON_STEPS = 50
 NEWTON_TOLERANCE = 1e-9
 HALVINGS = 40
 
-# Sweeps of expectation propagation, at most, the largest change of a label's part after which they
-# end, and the least share of a variance that is left without it.
+# Sweeps of expectation propagation, at most, and the largest change of a label's part after which
+# they end.
 SWEEPS = 60
 SWEEP_TOLERANCE = 1e-6
-LEAST_LEFT = 1e-10
-
-# Panels of integrals over one latent value: how far they reach, in standard deviations, where Φ
-# bends, and nodes of each.
-REACH, BENDS, PANEL_NODES = 9.0, 6.0, 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,77 +135,6 @@ def laplace(
     return Conditional(loss, alpha, precision, slope, by_noise)
 
 
-def sites_of(
-    likelihood: Probit, labels: Vector, weights: Vector, around: Vector, spread: Vector
-) -> tuple[Vector, Sites]:
-    """Return −log ∫ p(y | f)^w N(f; m, v) df, and s and ν that give f the same mean and variance.
-
-    With g and h the first two derivatives of that log in m, f has the mean m + vg and the variance
-    v + v²h. They are in closed form where w = 1.
-
-    Parameters
-    ----------
-    weights : (n,), w;  around, spread : (n,), m and v
-    """
-    terms = likelihood.terms(labels, around, 1.0 + spread)
-    left = np.maximum(1.0 - spread * terms.mean_mean, LEAST_LEFT)
-    value, curve = terms.value, terms.mean_mean / left
-    pull = (around * terms.mean_mean - terms.by_mean) / left
-    other = weights != 1.0
-    if other.any():
-        m, v = around[other], spread[other]
-        found, mean, var = _integrated(likelihood, labels[other], weights[other], m, v)
-        value[other] = found
-        curve[other] = np.maximum(v - var, 0.0) / (v * var)
-        pull[other] = (mean - m) / var + m * curve[other]  # mean/var − m/v
-    return value, (curve, pull)
-
-
-def _integrated(
-    likelihood: Probit, labels: Vector, weights: Vector, around: Vector, spread: Vector
-) -> tuple[Vector, Vector, Vector]:
-    """Return −log ∫ p(y | f)^w N(f; m, v) df, and mean and variance of f, by Gauss–Legendre panels.
-
-    The integrand is log-concave, and from its mode falls at least as fast as N(·, v): panels reach
-    so far, with one where it is largest and one where p bends.
-    """
-    mode, none = around, np.zeros_like(around)
-    for _ in range(NEWTON_STEPS):
-        bend = likelihood.bend(labels, mode, none)
-        curve = 1.0 / spread + weights * bend.second
-        step = ((mode - around) / spread + weights * bend.first) / curve
-        mode = mode - step
-        if np.all(np.abs(step) <= 1e-6 / np.sqrt(curve)):
-            break
-    wide, narrow = REACH * np.sqrt(spread), 6.0 / np.sqrt(curve)
-    edges = np.stack(
-        [mode - wide, mode - narrow, mode + narrow, mode + wide, none - BENDS, none + BENDS]
-    )
-    edges = np.sort(np.clip(edges, mode - wide, mode + wide), axis=0)
-    nodes, shares = np.polynomial.legendre.leggauss(PANEL_NODES)
-    half = 0.5 * np.diff(edges, axis=0)[..., None]
-    f = (0.5 * (edges[1:] + edges[:-1])[..., None] + half * nodes).transpose(1, 0, 2)
-    mass = (half * shares).transpose(1, 0, 2)
-    y, w, m, v = (each[:, None, None] for each in (labels, weights, around, spread))
-    logs = w * likelihood.log_prob(y, f, 1.0) - 0.5 * (f - m) ** 2 / v
-    top = logs.max(axis=(1, 2), keepdims=True)
-    mass = mass * np.exp(logs - top)
-    total = mass.sum(axis=(1, 2))
-    mean = np.sum(mass * f, axis=(1, 2)) / total
-    var = np.sum(mass * (f - mean[:, None, None]) ** 2, axis=(1, 2)) / total
-    return 0.5 * np.log(2.0 * np.pi * spread) - top[:, 0, 0] - np.log(total), mean, var
-
-
-def moved_to(sites: Sites, new: Sites, share: float) -> Sites:
-    """Return sites on the way to new ones."""
-    return sites[0] + share * (new[0] - sites[0]), sites[1] + share * (new[1] - sites[1])
-
-
-def change(sites: Sites, new: Sites) -> float:
-    """Return how far sites are from new ones."""
-    return float(max(np.abs(new[0] - sites[0]).max(), np.abs(new[1] - sites[1]).max()))
-
-
 def sites_at_mode(bend: Bend, weights: Vector, latent: Vector) -> Sites:
     """Return the sites of Laplace's approximation, from which to start."""
     return weights * bend.second, weights * (bend.second * latent - bend.first)
@@ -281,10 +203,7 @@ def propagate(
             break
         share, before = share if moved < before else 0.5 * share, moved  # in doubt, slower
         sites = moved_to(sites, new, share)
-    replaced = 0.5 * (2.0 * around * pull + pull**2 * spread - curve * around**2) / (
-        1.0 + curve * spread
-    ) - 0.5 * np.log1p(curve * spread)
-    loss = float(np.sum(value + replaced)) - 0.5 * float(pull @ mean)
+    loss = float(np.sum(value + log_of_sites(sites, around, spread))) - 0.5 * float(pull @ mean)
     loss += float(np.sum(np.log(np.diagonal(factor))))
     precision = inverse_of(factor)
     precision *= half[:, None] * half

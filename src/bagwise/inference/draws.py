@@ -79,9 +79,9 @@ class Draws:
     @classmethod
     def at_mode(cls, mode: MarginalMode, names: tuple[str, ...]) -> Draws:
         """Return the point estimate as a single draw."""
-        q, x = mode.n_weights, np.exp(mode.power * mode.phi)
+        q, x, v = mode.n_weights, np.exp(mode.power * mode.phi), mode.peak
         scales = {name: np.full((1, 1), value) for name, value in zip(names, x, strict=True)}
-        return cls(mode.v[None, None, :q], mode.v[None, None, q:], scales)
+        return cls(v[None, None, :q], v[None, None, q:], scales)
 
     @classmethod
     def from_gaussian(

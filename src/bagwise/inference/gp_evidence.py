@@ -9,8 +9,10 @@ what f varies around that average. To first order its variance is
 the α^T C_i α of the paper's model, in which f is linear. As g is not known before f is, the prior's
 average of it, κ's nugget, takes its place at first; then f is fitted again with the g just found.
 
-Given A = K + diag(bag), :mod:`bagwise.inference.conditional` has the evidence of the labels and its
-slope in A; the slopes in the scales of κ, in η and τ follow by the chain rule.
+Bags of a group (races of a year, patients of a clinic) may err together: with Z saying which bag is
+in which group, A = K + diag(bag) + g² ZZ^T. Given A, :mod:`bagwise.inference.conditional` has the
+evidence of the labels and its slope in A; the slopes in the scales of κ, in η, τ and g² follow by
+the chain rule.
 
 References
 ----------
@@ -32,7 +34,6 @@ from bagwise.embedding.posterior import MAX_GROUPS, EmbeddingModel, EmbeddingPos
 from bagwise.inference.conditional import (
     Conditional,
     Matrix,
-    Sites,
     Vector,
     laplace,
     propagate,
@@ -40,6 +41,7 @@ from bagwise.inference.conditional import (
 )
 from bagwise.inference.priors import sampling_doubt
 from bagwise.inference.second_level import Coordinates, Inputs, Scales, SecondLevelKernel
+from bagwise.inference.sites import Sites
 from bagwise.likelihoods.base import Linked
 from bagwise.likelihoods.probit import Probit
 
@@ -57,6 +59,7 @@ PRIORS = {
     "size_length": (np.log(5.0), 1.0),
     "noise": (np.log(0.1), 2.0),
     "size_noise": (np.log(0.005), 2.0),
+    "group": (np.log(0.05), 2.0),
 }
 
 # Least standard deviation of log sizes: bags that differ less count as nearly of one size.
@@ -114,6 +117,7 @@ class GPProblem:
         what the labels determine; in the embedding itself they are 1/(1 − κ) times as steep
     center : Scales, around which the priors are, or None for the start
     most_groups : of bags that count as being of one size
+    members : (n,), the group of each bag, or None if they do not err together
     """
 
     model: EmbeddingModel
@@ -127,6 +131,7 @@ class GPProblem:
     slopes: Float64[np.ndarray, "n c"] | None = None
     center: Scales | None = None
     most_groups: int = MAX_GROUPS
+    members: Int[np.ndarray, " n"] | None = None
 
     @cached_property
     def sizes(self) -> Vector:
@@ -157,6 +162,7 @@ class GPProblem:
             weights=self.weights[bags],
             design=self.design[bags],
             slopes=None if self.slopes is None else self.slopes[bags],
+            members=None if self.members is None else self.members[bags],
             likelihood=None if self.likelihood is None else self.likelihood.take(bags),
         )
 
@@ -197,6 +203,11 @@ class GPProblem:
             return SecondLevelKernel(state.coordinates.scales).nugget(state.inputs)
         return np.sum(self.slopes**2 * state.said_var, axis=1)
 
+    @cached_property
+    def together(self) -> Matrix | None:
+        """ZZ^T: 1 for two bags of one group, else 0."""
+        return None if self.members is None else same_group(self.members, self.members)
+
     def condition(self, gram: Matrix, scales: Scales) -> Conditional:
         """Condition on the labels."""
         if self.likelihood is None:
@@ -214,6 +225,8 @@ class GPProblem:
         state = self.state(scales)
         gram = SecondLevelKernel(scales).between(state.inputs, state.inputs)
         gram[np.diag_indices_from(gram)] += self.bag_var(state)
+        if self.together is not None:
+            gram += scales.group * self.together
         return state, self.condition(gram, scales)
 
     def loss(
@@ -228,6 +241,8 @@ class GPProblem:
         kernel, state = SecondLevelKernel(scales), self.state(scales)
         gauss = kernel.gauss(state.inputs, state.inputs)
         average = gauss + kernel.exact_part(state.inputs, state.inputs)
+        if self.together is not None:
+            average += scales.group * self.together
         value, slope = self._minus_log_prior(theta)
         for problem in (self, *others):
             gram = average.copy()
@@ -275,6 +290,8 @@ class GPProblem:
             left = own[:, None] * self.slopes**2 * state.said_var
             by_scale["prior_scale"] -= float(np.sum(left * state.slack))
             by_scale["sampling"] += float(np.sum(left * (1.0 + state.slack)))
+        if self.together is not None:
+            by_scale["group"] = scales.group * float(np.sum(found.slope * self.together))
         both = 0.5 * mean.sum(axis=0) + var.sum(axis=0)
         by_scale["tilt"] = float(both @ state.coordinates.tilting)
         return by_scale
@@ -312,6 +329,20 @@ class GPProblem:
             options={"maxiter": max_steps, "ftol": TOLERANCE},
         )
         return self.start.moved(self.free, found.x), float(found.fun) / len(self.labels)
+
+
+def same_group(
+    one: Int[np.ndarray, " n"], other: Int[np.ndarray, " m"]
+) -> Float64[np.ndarray, "n m"]:
+    """Return 1 for two bags of the same known group, else 0; of one that is not known, −1 is told.
+
+    Examples
+    --------
+    >>> same_group(np.array([0, -1]), np.array([0, 1, -1]))
+    array([[1., 0., 0.],
+           [0., 0., 0.]])
+    """
+    return ((one[:, None] == other) & (one[:, None] >= 0)).astype(np.float64)
 
 
 # Least share of what a bag says that is believed.

@@ -21,17 +21,14 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 
 from bagwise.inference.conditional import (
     JITTER,
-    LEAST_LEFT,
     SWEEP_TOLERANCE,
     SWEEPS,
     Place,
     bend_of,
-    change,
-    moved_to,
     sites_at_mode,
-    sites_of,
     to_mode,
 )
+from bagwise.inference.sites import LEAST_LEFT, change, moved_to, sites_of
 from bagwise.likelihoods.base import Linked
 from bagwise.likelihoods.probit import Probit
 

@@ -7,7 +7,8 @@ taken at the mode of their own posterior, with the weights v = (w, γ) integrate
     −log p(φ | y) = E_V J(v, φ) + ½ log det V^-1 + constant,     v ~ N(v̂(φ), V)
 
 v̂ is the mode of v given φ, and V^-1 its information, averaged over V itself where that matters: see
-:func:`information_at`. Where V is small this is Laplace's approximation.
+:func:`information_at`. Where V is small this is Laplace's approximation. Of classes, whose weights
+are skewed, v̂, V and −log p(y | φ) are by expectation propagation (:mod:`.class_weights`).
 
 A scale that could well be zero has a long tail in its log. So the Gaussian around the mode is one
 of coordinates c that are nearer to x = (σ, η, ρ) itself: see :func:`relative_scales`.
@@ -24,6 +25,7 @@ from jaxtyping import Bool, Float64
 from scipy.linalg import cho_factor, cho_solve
 
 from bagwise._utils.arrays import NUMPY, ArrayLibrary
+from bagwise.inference.class_weights import ClassWeights, propagate_weights
 from bagwise.inference.priors import ScalePriors
 from bagwise.inference.shrinkage import (
     MAX_STEPS,
@@ -33,6 +35,7 @@ from bagwise.inference.shrinkage import (
     ShrinkageProblem,
     likelihood_at,
 )
+from bagwise.likelihoods.base import ClassLikelihood
 
 PerScale = Float64[np.ndarray, " k"]
 Square = Float64[np.ndarray, "k k"]
@@ -203,6 +206,14 @@ class ScalePosterior:
         self.v = v
         self.n_weights = len(v) - problem.effects.shape[1]
         self.added = np.zeros(len(problem.sizes))
+        self.of_classes = isinstance(problem.likelihood, ClassLikelihood)
+        self.known: ClassWeights | None = None
+
+    def classes(self, phi: PerScale) -> ClassWeights:
+        """Return what labels of two classes say of v at φ."""
+        precision = self.precision(phi)
+        self.known = propagate_weights(self.problem, phi[:-1], precision, self.known)
+        return self.known
 
     def precision(self, phi: PerScale) -> PerWeight:
         """Return the prior precision of each entry of v."""
@@ -252,6 +263,8 @@ class ScalePosterior:
         beyond = np.maximum(np.abs(phi) - MAX_LOG, 0.0)
         if beyond.any():  # finite, as searches take differences
             return self(np.clip(phi, -MAX_LOG, MAX_LOG)) + float(beyond @ beyond)
+        if self.of_classes:
+            return self.classes(phi).loss - self.priors.log_density(phi)
         found, precision = self.information(phi), self.precision(phi)
         factor = np.linalg.cholesky(found.matrix)
         spread = np.sum(np.linalg.inv(factor) ** 2, axis=0)  # the diagonal of V
@@ -279,8 +292,10 @@ class MarginalMode:
     Attributes
     ----------
     phi : (k,), log scales of the problem, then log ρ², at the mode of their logs
-    v : (j,), (w, γ);  n_weights : q;  effect_sd : prior standard deviation of γ
+    v : (j,), the middle of (w, γ);  n_weights : q;  effect_sd : prior standard deviation of γ
     hessian : (j, j), the information on v at φ̂, prior included
+    peak : (j,), the mode of (w, γ) given φ̂; of real labels, v
+    curve, pull : (n,), of each label's log density in ξ, pull·ξ − ½ curve·ξ²; with its weight
     power : (k,), with x = exp(power φ)
     folded, bend : (k,), which say what the coordinates of each scale are
     center, scale_cov : (k,) and (k, k), mode and covariance of the coordinates c
@@ -292,6 +307,9 @@ class MarginalMode:
     n_weights: int
     effect_sd: float
     hessian: Float64[np.ndarray, "j j"]
+    peak: PerWeight
+    curve: Float64[np.ndarray, " n"]
+    pull: Float64[np.ndarray, " n"]
     power: PerScale
     folded: Bool[np.ndarray, " k"]
     bend: PerScale
@@ -308,7 +326,14 @@ def find_marginal_mode(problem: ShrinkageProblem, priors: ScalePriors, start: Mo
     phi = np.minimum(phi, np.log(priors.scale) / priors.power)  # where the prior is not yet steep
     phi, _ = search(posterior, phi)
     value = posterior(phi)
-    hessian, v = posterior.information(phi).matrix, posterior.v
+    if posterior.of_classes:
+        known = posterior.classes(phi)
+        hessian, v, (curve, pull) = known.precision, known.mean, known.sites_in_latent(problem)
+        posterior.weights_at(phi)
+    else:
+        hessian, v = posterior.information(phi).matrix, posterior.v
+        curve, pull = _working(problem, np.concatenate([v, phi[:-1]]))
+    peak = posterior.v
     center, scale_cov = _coordinates(posterior, phi)
     return MarginalMode(
         phi=phi,
@@ -316,6 +341,9 @@ def find_marginal_mode(problem: ShrinkageProblem, priors: ScalePriors, start: Mo
         n_weights=posterior.n_weights,
         effect_sd=priors.effect_sd,
         hessian=hessian,
+        peak=peak,
+        curve=curve,
+        pull=pull,
         power=priors.power,
         folded=priors.folded,
         bend=bend_of(np.exp(priors.power * phi), priors.scale),
@@ -323,6 +351,16 @@ def find_marginal_mode(problem: ShrinkageProblem, priors: ScalePriors, start: Mo
         scale_cov=scale_cov,
         loss=value / len(problem.labels),
     )
+
+
+def _working(
+    problem: ShrinkageProblem, theta: Float64[np.ndarray, " k"]
+) -> tuple[Float64[np.ndarray, " n"], Float64[np.ndarray, " n"]]:
+    """Return curvature and pull of the log density of each label in ξ, at θ."""
+    at = LabelMoments(problem, theta)
+    terms = problem.likelihood.terms(problem.labels, at.mean, at.var[problem.size_of])
+    curve = problem.sample_weight * terms.mean_mean
+    return curve, curve * at.mean - problem.sample_weight * terms.by_mean
 
 
 def _coordinates(posterior: ScalePosterior, phi: PerScale) -> tuple[PerScale, Square]:

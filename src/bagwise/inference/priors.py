@@ -11,9 +11,13 @@ from bagwise.bags.validation import is_positive
 from bagwise.embedding.posterior import EmbeddingModel
 from bagwise.exceptions import BagwiseError
 from bagwise.inference.shrinkage import ShrinkageProblem
+from bagwise.likelihoods.base import ClassLikelihood
 
 # The weights' scale ρ may make the function vary over bags this much more than the labels do.
 WEIGHT_SPREAD = 5.0
+
+# Least share of what bags are seen to vary that is taken to be more than chance.
+LEAST_BETWEEN = 0.01
 
 # Embeddings may vary between bags this much more than points do within one.
 BETWEEN_BAGS = 10.0
@@ -108,12 +112,10 @@ class ScalePriors:
         """Fill in the scales that depend on the data."""
         names = (*problem.scale_names, "weight_var")
         start = problem.start_embedding
-        spread = np.mean(np.sum((start.t @ start.model.function_map) ** 2, axis=1))
-        weights = WEIGHT_SPREAD / np.sqrt(spread) if spread > 0 else WEIGHT_SPREAD
         scales = {
             "noise": priors.noise,
             "prior_scale": priors.prior_scale or BETWEEN_BAGS / _mean_spectrum(start.model),
-            "weight_var": priors.weights or weights,
+            "weight_var": priors.weights or usual_weights(problem),
         }
         return cls(
             names=names,
@@ -127,6 +129,28 @@ class ScalePriors:
         ratio = np.exp(self.power * phi) / self.scale
         constant = 0.5 * np.log(2.0 / np.pi) + np.log(self.power / self.scale)
         return float(np.sum(self.power * phi - 0.5 * ratio**2 + constant))
+
+
+def usual_weights(problem: ShrinkageProblem) -> float:
+    """Return the scale of the prior of ρ, if none is given."""
+    spread = _spread(problem)
+    return float(WEIGHT_SPREAD / np.sqrt(spread)) if spread > 0 else WEIGHT_SPREAD
+
+
+def _spread(problem: ShrinkageProblem) -> float:
+    """Return v, how much a function of weight variance 1 varies over the bags.
+
+    Bags of few points differ by chance alone, 1/N in each of the embedding's directions. A model
+    that shrinks them does not see that, and where labels are classes, whose latent values have no
+    scale of their own, v must not count it: else ρ, and with it every probability, is held back.
+    """
+    start = problem.start_embedding
+    t, function_map = start.t, start.model.function_map
+    if not (start.model.shrinks and isinstance(problem.likelihood, ClassLikelihood)):
+        return float(np.mean(np.sum((t @ function_map) ** 2, axis=1)))
+    seen = np.mean(t**2, axis=0)
+    between = np.maximum(seen - np.mean(1.0 / start.sizes[start.size_of]), LEAST_BETWEEN * seen)
+    return float(between @ np.sum(function_map**2, axis=1))
 
 
 def _mean_spectrum(model: EmbeddingModel) -> float:

@@ -45,6 +45,7 @@ class Scales:
     effects, effects_length : variance and length of the covariates' part
     size, size_length : variance and length of the part of log N
     noise, size_noise : σ² and c; the noise is σ² + c N_typical/N
+    group : g², variance of what the bags of a group have in common beside that; 0 if there are none
     """
 
     linear: float = 0.3
@@ -59,6 +60,7 @@ class Scales:
     size_length: float = 5.0
     noise: float = 0.1
     size_noise: float = 0.005
+    group: float = 0.0
 
     @classmethod
     def names(cls) -> tuple[str, ...]:

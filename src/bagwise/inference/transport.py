@@ -9,7 +9,8 @@ is nearly that of a linear regression with weights Ω_i and working labels: A = 
 
     S = Σ_i Ω_i X_i X_i^T,   b = Σ_i X_i (Ω_i ξ̂_i − l_i),   X_i = (m_i, f_i),   D = (ρP, s)
 
-with m_i the posterior mean of the bag's embedding and l the slope of −log p(y | ξ). E and p are
+with m_i the posterior mean of the bag's embedding and l the slope of −log p(y | ξ); of classes Ω_i
+and Ω_i ξ̂_i − l_i are s_i and n_i of expectation propagation (:mod:`.class_weights`). E and p are
 what it leaves out at the mode: what the variances ν_i say of the weights. So the weights follow the
 scales as far as the labels let them: there is no funnel where these are silent and no stiffness
 where they are not.
@@ -92,9 +93,7 @@ class Transport:
         at = LabelMoments(problem, np.concatenate([mode.v, mode.phi[:-1]]))
         bins = _bins(problem.sizes, problem.size_of)
         rows = np.concatenate([at.posterior.t, problem.effects], axis=1)
-        terms = problem.likelihood.terms(problem.labels, at.mean, at.var[problem.size_of])
-        weight = problem.sample_weight * terms.mean_mean
-        target = weight * at.mean - problem.sample_weight * terms.by_mean
+        weight, target = mode.curve, mode.pull
         n_bins, e = int(bins.max()) + 1, rows.shape[1]
         sizes, bag_var, gram, pull = np.ones(n_bins), np.zeros(n_bins), [], []
         for b in range(n_bins):

@@ -114,6 +114,10 @@ class ClassLikelihood(Likelihood):
     """A likelihood of two classes, labelled −1 and +1; of more, one is told from the rest."""
 
     @abstractmethod
+    def bend(self, y: Vector, latent: Vector, noise: Vector) -> Bend:
+        """Return −log p(y | f) and its derivatives; there is no noise beside the link's own."""
+
+    @abstractmethod
     def probability(self, mean: Any, var: Any) -> Any:
         """Return P(y = 1) if the latent value is N(mean, var), without the link's own noise."""
 

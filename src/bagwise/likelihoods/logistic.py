@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from bagwise._utils.arrays import NUMPY, ArrayLibrary
-from bagwise.likelihoods.base import ClassLikelihood, Terms, Vector
+from bagwise.likelihoods.base import Bend, ClassLikelihood, Terms, Vector
 
 
 class Logistic(ClassLikelihood):
@@ -42,6 +42,19 @@ class Logistic(ClassLikelihood):
             fisher_cross=none,
             fisher_var=none,
         )
+
+    def bend(self, y: Vector, latent: Vector, noise: Vector) -> Bend:
+        """Return log(1 + e^−yf) and its derivatives; with p = 1/(1 + e^−f), p(1 − p)(1 − 2p) last.
+
+        Examples
+        --------
+        >>> bend = Logistic().bend(np.array([1.0]), np.zeros(1), np.zeros(1))
+        >>> float(bend.first[0]), float(bend.second[0]), float(bend.third[0])
+        (-0.5, 0.25, 0.0)
+        """
+        terms, p = self.terms(y, latent, noise), expit(latent)
+        third = terms.mean_mean * (1.0 - 2.0 * p)
+        return Bend(terms.value, terms.by_mean, terms.mean_mean, third)
 
     def probability(self, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         """Return 1/(1 + e^−ξ); a point embedding has no variance, so v is zero."""

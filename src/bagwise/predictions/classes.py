@@ -123,7 +123,7 @@ class Probabilities(Tabular):
         id, size (if known), predicted; of the class that is stated probability, lower, upper and
         the standard deviations bag_sd and weights_sd of its latent value. Of more than two classes
         also the probability of each, such as probability_a of class "a". Of calibrated models the
-        set of classes at this level, such as "a|b".
+        set of classes at this level, such as "a|b". Last comes novelty, if it is known.
         """
         (lower, upper), parts = self.interval(level).T, self.parts
         columns = self._known()
@@ -135,7 +135,7 @@ class Probabilities(Tabular):
             columns |= {f"probability_{label}": p for label, p in each}
         if self.p_values is not None:
             columns["set"] = _texts_of(self.sets(level), self._classes)
-        return columns
+        return columns | self._told()
 
     def __len__(self) -> int:
         return len(self._proba)
@@ -225,6 +225,11 @@ class ClassPrediction(Probabilities):
     def ids(self) -> np.ndarray | None:
         """Bag ids (n,), if known."""
         return self._latent.ids
+
+    @property
+    def novelty(self) -> np.ndarray | None:
+        """How like the training bags each bag is, (n,): see `Tabular.novelty`."""
+        return self._latent.novelty
 
     def interval(self, level: float = LEVEL) -> Float[np.ndarray, "n 2"]:
         """Central interval of the probability that would be stated if nothing were unknown.
@@ -334,6 +339,11 @@ class ManyClassPrediction(Probabilities):
     def ids(self) -> np.ndarray | None:
         """Bag ids (n,), if known."""
         return self._binary[0].ids
+
+    @property
+    def novelty(self) -> np.ndarray | None:
+        """How like the training bags each bag is, (n,): see `Tabular.novelty`."""
+        return self._binary[0].novelty
 
     def of(self, label: Any) -> ClassPrediction:
         """Return what is said of one class against the rest, with its own latent value and parts.

@@ -222,6 +222,11 @@ class Calibrated:
         """Scores of the calibration bags."""
         return self._calibration
 
+    @property
+    def novelty(self) -> np.ndarray | None:
+        """How like the training bags each bag is, (n,): see `Tabular.novelty`."""
+        return self._plain.novelty
+
     def at_size(self, n_points: ArrayLike) -> Self:
         """Answer: how sure would I be with ``n_points`` points (scalar or (n,), > 0) in each bag.
 

@@ -135,6 +135,11 @@ class Prediction(Tabular):
         """Bag ids (n,), if known."""
         return self._ids
 
+    @property
+    def novelty(self) -> np.ndarray | None:
+        """How like the training bags each bag is, (n,): see `Tabular.novelty`."""
+        return None if self._query is None else self._query.novelty
+
     def quantile(self, q: ArrayLike) -> Float[np.ndarray, " n"] | Float[np.ndarray, "n m"]:
         """Quantiles at probability ``q`` in (0, 1): scalar -> (n,), array (m,) -> (n, m)."""
         q = check_probabilities(q)
@@ -218,12 +223,15 @@ class Prediction(Tabular):
         return type(self).from_latent(query.latent(), sizes=sizes, ids=self._ids, query=query)
 
     def to_dict(self, level: float = LEVEL) -> dict[str, np.ndarray]:
-        """Columns: id, size (if known), mean, std, lower, upper, bag_sd, weights_sd, noise_sd."""
+        """Columns: id, size (if known), mean, std, lower, upper, bag_sd, weights_sd, noise_sd.
+
+        Last comes novelty, if it is known.
+        """
         lower, upper = self.interval(level).T
         columns = self._known()
         columns |= {"mean": self._mean, "std": self.std, "lower": lower, "upper": upper}
         columns |= {f"{name}_sd": np.sqrt(part) for name, part in self._parts.to_dict().items()}
-        return columns
+        return columns | self._told()
 
     def __len__(self) -> int:
         return self._mean.size

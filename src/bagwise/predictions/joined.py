@@ -59,6 +59,11 @@ class Pieces(Tabular):
         """Answer: what would I say with ``n_points`` points (scalar or (n,), > 0) in each bag."""
         return type(self)(self._each("at_size", check_n_points(n_points, len(self))))
 
+    @property
+    def novelty(self) -> np.ndarray | None:
+        """How like the training bags each bag is, (n,): see `Tabular.novelty`."""
+        return self._join_known("novelty")
+
     def __getitem__(self, index: Any) -> Any:
         """Prediction of some bags: an integer or id (one bag), a slice, a mask, or several."""
         pieces = self._chosen(index)

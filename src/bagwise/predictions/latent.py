@@ -91,6 +91,7 @@ class Query:
     ----------
     head : Head;  posterior : of the bags' embeddings;  design : (n, r), their fixed effects
     center, scale : from the head's standardised labels to their units
+    novelty : (n,), how unlike the training bags they are, see :mod:`bagwise.embedding.novelty`
     """
 
     head: Head
@@ -98,6 +99,7 @@ class Query:
     design: Float64[np.ndarray, "n r"]
     center: float = 0.0
     scale: float = 1.0
+    novelty: Float64[np.ndarray, " n"] | None = None
 
     def latent(self) -> Latent:
         """Return what the head says, in the units of the labels."""
@@ -109,4 +111,9 @@ class Query:
 
     def take(self, bags: Any) -> Query:
         """Ask of some of the bags."""
-        return replace(self, posterior=self.posterior.take(bags), design=self.design[bags])
+        return replace(
+            self,
+            posterior=self.posterior.take(bags),
+            design=self.design[bags],
+            novelty=None if self.novelty is None else self.novelty[bags],
+        )

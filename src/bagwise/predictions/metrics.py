@@ -4,7 +4,7 @@ Each function takes the prediction first, then the labels ``y`` (n,), in the ord
 with their ids (see `bagwise.bags.per_bag.in_bag_order`). Anything with the methods of
 `Predictive` will do, or for `log_loss`, `brier`, `accuracy` and `reliability`, which are about
 classes, of `ClassPredictive`. Lower is better, except for `coverage` (near its level), `pit` (near
-uniform) and `accuracy`.
+uniform), `accuracy` and `recalibration_slope` (near 1), which is of classes, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int64
-from scipy.special import betaincinv
+from scipy.special import betaincinv, expit, logit
 
 from bagwise._utils.levels import LEVEL, check_level
 from bagwise.bags.per_bag import PerBag
@@ -41,9 +41,14 @@ __all__ = [
     "mse",
     "nll",
     "pit",
+    "recalibration_slope",
     "reliability",
     "rmse",
 ]
+
+# A recalibration: probabilities further out count as this far, and steps of Newton's method.
+LEAST_PROBABILITY = 1e-9
+NEWTON_STEPS = 200
 
 
 P = ParamSpec("P")
@@ -305,6 +310,46 @@ def accuracy(prediction: ClassPredictive, y: PerBag) -> float:
     return float(np.mean(class_scores(prediction, y)["accuracy"]))
 
 
+@of_prediction
+def recalibration_slope(prediction: ClassPredictive, y: PerBag) -> float:
+    """Slope b of a logistic regression of the labels on the logit of their probability.
+
+    P(y_i = classes[1]) = 1/(1 + exp(-a - b logit p_i))
+
+    1 if probabilities are as sure as they should be, above 1 if they could be surer, below 1 if
+    they are too sure. Of more than two classes p is the probability of the most probable and the
+    label whether it is right. nan if all labels are of one class, inf if p parts the classes. With
+    n bags it is known to about 2/sqrt(n) at best.
+
+    References
+    ----------
+    Cox (1958), Two further applications of a model for binary regression.
+    """
+    hit, p, _ = _stated(prediction, _places(prediction, y))
+    return _slope(hit, p)
+
+
+def _slope(hit: np.ndarray, p: np.ndarray) -> float:
+    """Return the slope, by Newton's method."""
+    if hit.all() or not hit.any():
+        return float("nan")
+    at = logit(np.clip(p, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY))
+    if np.ptp(at) == 0.0:
+        return float("nan")
+    if at[hit].min() > at[~hit].max():
+        return float("inf")
+    design, theta = np.column_stack([np.ones(len(at)), at]), np.array([0.0, 1.0])
+    for _ in range(NEWTON_STEPS):
+        found = expit(design @ theta)
+        gradient = design.T @ (hit - found)
+        curvature = (design.T * np.maximum(found * (1.0 - found), 1e-12)) @ design
+        step = np.linalg.solve(curvature, gradient)
+        theta = theta + step * min(1.0, 1.0 / float(np.abs(step).max()))
+        if np.abs(step).max() < 1e-10:
+            break
+    return float(theta[1])
+
+
 def class_scores(prediction: ClassPredictive, y: PerBag) -> dict[str, np.ndarray]:
     """Scores of each bag, arrays (n,): log_loss, brier, accuracy, calibration.
 
@@ -366,7 +411,8 @@ class Scores(Rows):
     Parameters
     ----------
     rows : dicts with the keys group, bags, and mse, rmse, nll, crps, coverage, width
-        or, for classes, log_loss, brier, accuracy, calibration, and of sets coverage, set_size
+        or, for classes, log_loss, brier, accuracy, calibration, of sets coverage, set_size, and
+        slope, that of a recalibration
     level : probability of the intervals behind coverage and width
 
     Examples
@@ -429,7 +475,12 @@ def evaluate(
         raise BagwiseError.because("y is empty", "at least one bag", "Check how they were chosen.")
     by_size = rows_by_size(sizes_of(prediction, sizes), edges, n_bags)
     groups = [("all", np.ones(n_bags, dtype=bool)), *by_size]
-    return Scores([_row(label, mask, columns) for label, mask in groups], level)
+    rows = [_row(label, mask, columns) for label, mask in groups]
+    if isinstance(prediction, ClassPredictive):
+        hit, p, _ = _stated(prediction, _places(prediction, y))
+        for row, (_, mask) in zip(rows, groups, strict=True):
+            row["slope"] = _slope(hit[mask], p[mask])
+    return Scores(rows, level)
 
 
 def set_scores(prediction: ClassPredictive, y: PerBag, level: float) -> dict[str, np.ndarray]:

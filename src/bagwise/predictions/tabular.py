@@ -55,6 +55,16 @@ class Tabular:
     def sizes(self) -> np.ndarray | None:
         """Bag sizes (n,), if known."""
 
+    @property
+    def novelty(self) -> np.ndarray | None:
+        """How like the training bags each bag is, (n,), if the model knows them.
+
+        The share of training bags of about its size that are at least as odd: a p-value, uniform
+        for bags like those, and .01 or so for one that is unlike them, whose prediction is then an
+        extrapolation. It is about the points, not about the label.
+        """
+        return None
+
     @abstractmethod
     def to_dict(self, level: float = LEVEL) -> dict[str, np.ndarray]:
         """Columns of a table, one entry per bag."""
@@ -64,6 +74,10 @@ class Tabular:
 
     @abstractmethod
     def __getitem__(self, index: Any) -> Any: ...
+
+    def _told(self) -> dict[str, np.ndarray]:
+        """Return the last columns of the table: novelty, if it is known."""
+        return {} if self.novelty is None else {"novelty": self.novelty}
 
     def _known(self) -> dict[str, np.ndarray]:
         """Return the first columns of the table: id, and size if it is known."""

@@ -25,6 +25,7 @@ from sklearn.base import BaseEstimator
 
 from bagwise.bags.bags import Bags
 from bagwise.bags.objects import Objects
+from bagwise.embedding.novelty import Novelty, Usual
 from bagwise.embedding.posterior import EmbeddingModel
 from bagwise.estimators.embeddings import FourierEmbedding, KernelEmbedding, NetworkEmbedding
 from bagwise.estimators.mean_embedding import LandmarkRidgeHead, SecondLevel
@@ -80,6 +81,7 @@ CLASSES: dict[str, type] = {
         *(Scaling, LandmarkFeatures, FourierFeatures, NetworkFeatures, UserNetworkFeatures, Bags),
         *(FixedEffects, WeightPosterior, EmbeddingModel, Mode, Draws, Trajectories, ScalePriors),
         *(LinearHead, ShrinkageHead, PosteriorHead, SecondLevel, LandmarkRidgeHead),
+        *(Novelty, Usual),
         *(GPHead, Inputs, Scales, Sizing, Spread, ClassHeads, GPDraws, Drawn, ScaleDraws),
         *(Gaussian, Probit, Logistic),
         *(Priors, NUTS, Diagnostics, Training, History, Calibration, SizeRatio),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.base import clone
 
 from bagwise.bags.bags import Bags
 from bagwise.bags.objects import Objects
+from bagwise.embedding.novelty import Novelty
 from bagwise.estimators.base import BagEstimator
 from bagwise.estimators.classifiers import (
     BagClassifier,
@@ -279,7 +281,7 @@ def _learnt(cls: type[BagEstimator], head: type | None) -> dict[str, Any]:
     else:
         many = head is ClassHeads and issubclass(cls, BagClassifier)
         kinds |= {"features": FEATURES}
-        kinds |= {"history": History | None}
+        kinds |= {"history": History | None, "novelty": Novelty | None}
         sampled = head is GPDraws and issubclass(cls, DistributionGP)
         kinds |= {"head": ClassHeads if many else GPDraws if sampled else HEADS[cls]}
     if issubclass(cls, BagClassifier):
@@ -287,7 +289,7 @@ def _learnt(cls: type[BagEstimator], head: type | None) -> dict[str, Any]:
     if issubclass(cls, PosteriorModel):
         kinds |= {"diagnostics": Diagnostics | None, "bandwidth_weights": dict[str, float]}
     if issubclass(cls, DistributionGP):
-        kinds["tried"] = dict[str, float]
+        kinds |= {"tried": dict[str, float], "groups": (Labels("groups"), NoneType)}
     if issubclass(cls, DistributionGPRegressor):
         kinds["likelihood"] = str
     return kinds

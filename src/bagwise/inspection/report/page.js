@@ -60,6 +60,11 @@
          { title: `${percent} interval`, value: (i) => model().lower[i], text: interval },
          { title: "off by (sd)", value: (i) => model().off[i], text: (i) => number(model().off[i], 2) },
          part("bag", "bag sd"), part("weights", "regression sd"), part("noise", "noise sd")]),
+    // the share of training bags of about its size that are as odd: of bags unlike those, next to none
+    ...(data.models.some((each) => each.novelty)
+      ? [{ title: "novelty", value: (i) => (model().novelty || [])[i] ?? 1,
+           text: (i) => (model().novelty ? `${number(model().novelty[i], 3)}${model().novelty[i] < 0.025 ? " ⚠" : ""}` : "–") }]
+      : []),
   ];
   const natural = new Intl.Collator("en", { numeric: true });
 

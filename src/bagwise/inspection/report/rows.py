@@ -63,6 +63,8 @@ def _columns(prediction: Joined, level: float) -> dict[str, list[float | None]]:
     lower, upper = prediction.interval(level).T
     columns = {"mean": prediction.mean, "lower": lower, "upper": upper}
     columns |= {name: np.sqrt(part) for name, part in prediction.parts.to_dict().items()}
+    if prediction.novelty is not None:
+        columns["novelty"] = prediction.novelty
     return {name: rounded(column) for name, column in columns.items()}
 
 
