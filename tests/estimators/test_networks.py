@@ -18,7 +18,7 @@ from bagwise.features.maps import Scaling
 from bagwise.features.network import NetworkFeatures, UserNetworkFeatures
 from bagwise.inference import Training
 
-FEW = Training(epochs=4, batch_bags=16, learning_rate=0.01)
+FEW = Training(epochs=8, batch_bags=16, learning_rate=0.01)
 
 
 def images(n=80, seed=0):
