@@ -25,12 +25,13 @@ Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, section 
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 from jaxtyping import Float64
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
 from scipy.optimize import brentq
 
 from bagwise.exceptions import BagwiseWarning
@@ -63,6 +64,12 @@ LEAST_SHARE = 0.01
 # The log weight variance is sought in this range, at first by steps of this length.
 LOG_RANGE = tuple(np.log(WEIGHT_VAR_RANGE).tolist())
 STEP = 3.0
+
+# Weights that are so many times as large as those of the start have run away.
+RUN_AWAY = 1e4
+
+# What is added to a diagonal of ones where rounding error has made a matrix indefinite, in turn.
+JITTERS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)
 
 # Prior precision of fixed effects that have a flat prior.
 FLAT = 1e-6
@@ -101,9 +108,12 @@ class ClassWeights:
 class _Sweeper:
     """One sweep over all labels, at given scales."""
 
-    def __init__(self, problem: ShrinkageProblem, at: LabelMoments, precision: PerWeight) -> None:
+    def __init__(
+        self, problem: ShrinkageProblem, at: LabelMoments, precision: PerWeight, moves: bool = True
+    ) -> None:
         assert isinstance(problem.likelihood, ClassLikelihood)
         self.problem, self.at, self.prior = problem, at, precision
+        self.moves = moves and problem.shrinks  # or the variances of labels stay those of `at`
         self.likelihood = problem.likelihood
         self.rows = at.d_mean[:, : len(precision)]
         self.spread = at.model.function_map
@@ -129,11 +139,11 @@ class _Sweeper:
         self.precision = (self.slopes.T * curve) @ self.slopes + np.diag(self.prior)
         self.pull = self.slopes.T @ pull
         self.shift = np.zeros_like(self.mean)
-        if self.problem.shrinks:
+        if self.moves:
             self.precision[:q, :q] += self._pressure(self.positive)
             self.shift[:q] = self._pressure(self.positive - self.pressed) @ self.anchor[:q]
         self.pull += self.shift
-        self.factor = cho_factor(self.precision, lower=True)
+        self.factor = _factor(self.precision), True
         self.mean = cho_solve(self.factor, self.pull)
 
     def _pressure(self, pressed: Float64[np.ndarray, " d"]) -> Float64[np.ndarray, "q q"]:
@@ -154,7 +164,7 @@ class _Sweeper:
         labels, weights = self.problem.labels, self.problem.sample_weight
         self.value, new = sites_of(self.likelihood, labels, weights, self.around, self.left_var)
         far = change(self.sites, new)
-        if self.problem.shrinks:
+        if self.moves:
             far = max(far, self._variances(half, share))
         self.found, self.sites = self.sites, moved_to(self.sites, new, share)
         return far
@@ -171,7 +181,8 @@ class _Sweeper:
         pressed = self.at.by_size(terms.by_var) @ self.at.bag_var
         blur = BLUR * np.sqrt(self.at.by_size(terms.fisher_var) @ self.at.bag_var**2)
         positive = 0.5 * (pressed + np.hypot(pressed, blur))
-        self.pressed = self.pressed + share * (pressed - self.pressed)
+        # A label that is the likelier the less its bag is known would make weights grow without end.
+        self.pressed = self.pressed + share * (np.maximum(pressed, 0.0) - self.pressed)
         self.positive = self.positive + share * (positive - self.positive)
         self.anchor = self.anchor + share * (self.mean - self.anchor)
         step = np.log((self.at.noise + self.at.bag_var @ squares) / self.var)
@@ -184,9 +195,23 @@ class _Sweeper:
         total -= 0.5 * float(self.pull @ self.mean) - float(self.shift @ self.mean)
         total += float(np.sum(np.log(np.diagonal(self.factor[0]))))
         total -= 0.5 * float(np.sum(np.log(self.prior)))
-        if self.problem.shrinks:
+        if self.moves:
             total -= float(self.used @ self.squares)
         return total
+
+
+def _factor(precision: Float64[np.ndarray, "j j"]) -> Float64[np.ndarray, "j j"]:
+    """Return the Cholesky factor of a precision, of which rounding may have taken the definiteness.
+
+    Scales far off make some weights known by 20 digits better than others: the matrix is factorised
+    in units of its diagonal, if need be with a little more on it.
+    """
+    units = np.sqrt(np.diagonal(precision))
+    unit = precision / np.multiply.outer(units, units)
+    for more in JITTERS:
+        with suppress(np.linalg.LinAlgError):
+            return units[:, None] * np.linalg.cholesky(unit + more * np.eye(len(unit)))
+    raise np.linalg.LinAlgError("the precision of the weights is not that of a distribution")
 
 
 def propagate_weights(
@@ -209,9 +234,27 @@ def propagate_weights(
     sweeper = _Sweeper(problem, at, precision)
     if known:
         sweeper.begin(known)
-    before, share = np.inf, 1.0
+    found = _swept(sweeper)
+    if found is None:
+        # Where some labels are the likelier the less their bag is known, weights can run away. With
+        # variances of labels as they are at the start, nothing can.
+        found = _swept(_Sweeper(problem, at, precision, moves=False))
+    if found is None:
+        raise np.linalg.LinAlgError("expectation propagation has no end at these scales")
+    return found
+
+
+def _swept(sweeper: _Sweeper) -> ClassWeights | None:
+    """Sweep until little moves; return where that ends, or None if it runs away."""
+    before, share, far = np.inf, 1.0, np.inf
+    reach = RUN_AWAY * (1.0 + float(np.abs(sweeper.mean).max()))
     for _ in range(SWEEPS):
-        far = sweeper.sweep(share)
+        try:
+            far = sweeper.sweep(share)
+        except (np.linalg.LinAlgError, ValueError):  # indefinite, or not finite
+            return None
+        if not far < np.inf or not np.abs(sweeper.mean).max() < reach:
+            return None
         if far < TOLERANCE:
             break
         # in doubt slower, and little by little faster again

@@ -50,6 +50,9 @@ __all__ = [
 LEAST_PROBABILITY = 1e-9
 NEWTON_STEPS = 200
 
+# Logits that differ by less, as a share of the largest, are all the same.
+SAME_LOGIT = 1e-9
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -318,8 +321,8 @@ def recalibration_slope(prediction: ClassPredictive, y: PerBag) -> float:
 
     1 if probabilities are as sure as they should be, above 1 if they could be surer, below 1 if
     they are too sure. Of more than two classes p is the probability of the most probable and the
-    label whether it is right. nan if all labels are of one class, inf if p parts the classes. With
-    n bags it is known to about 2/sqrt(n) at best.
+    label whether it is right. nan if all labels are of one class, inf if p parts the classes (−inf
+    the wrong way round). With n bags it is known to about 2/sqrt(n) at best.
 
     References
     ----------
@@ -334,16 +337,18 @@ def _slope(hit: np.ndarray, p: np.ndarray) -> float:
     if hit.all() or not hit.any():
         return float("nan")
     at = logit(np.clip(p, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY))
-    if np.ptp(at) == 0.0:
+    if np.ptp(at) <= SAME_LOGIT * np.abs(at).max():
         return float("nan")
     if at[hit].min() > at[~hit].max():
         return float("inf")
-    design, theta = np.column_stack([np.ones(len(at)), at]), np.array([0.0, 1.0])
+    if at[hit].max() < at[~hit].min():
+        return float("-inf")
+    design, theta = np.column_stack([np.ones(len(at)), at - at.mean()]), np.array([0.0, 1.0])
     for _ in range(NEWTON_STEPS):
         found = expit(design @ theta)
         gradient = design.T @ (hit - found)
         curvature = (design.T * np.maximum(found * (1.0 - found), 1e-12)) @ design
-        step = np.linalg.solve(curvature, gradient)
+        step = np.linalg.lstsq(curvature, gradient)[0]  # of which little may be left far out
         theta = theta + step * min(1.0, 1.0 / float(np.abs(step).max()))
         if np.abs(step).max() < 1e-10:
             break
