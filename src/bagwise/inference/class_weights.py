@@ -181,7 +181,7 @@ class _Sweeper:
         pressed = self.at.by_size(terms.by_var) @ self.at.bag_var
         blur = BLUR * np.sqrt(self.at.by_size(terms.fisher_var) @ self.at.bag_var**2)
         positive = 0.5 * (pressed + np.hypot(pressed, blur))
-        # A label that is the likelier the less its bag is known would make weights grow without end.
+        # Labels that are the likelier the less their bag is known would make weights grow for ever.
         self.pressed = self.pressed + share * (np.maximum(pressed, 0.0) - self.pressed)
         self.positive = self.positive + share * (positive - self.positive)
         self.anchor = self.anchor + share * (self.mean - self.anchor)
