@@ -295,10 +295,10 @@ class KernelEmbedding(BagEmbedding):
     n_landmarks : int or "auto"
         "auto": 60, in a Gaussian process 200, or the number of distinct points if that is smaller.
     kernel : str or Kernel
-        "rbf", "matern12", "matern32", "matern52", "linear", "energy", or one of these after
-        "additive-"; or a kernel of :mod:`bagwise.kernels`, whose bandwidth, if it has one, is then
-        kept. "auto": in an estimator "rbf", "energy", one of these two after "additive-" or
-        "linear", by the loss of the fit. Or a kernel of your own, for points of any kind: a
+        "rbf", "matern12", "matern32", "matern52", "linear", "energy", one of these after
+        "additive-", or "mixed"; or a kernel of :mod:`bagwise.kernels`, whose bandwidth, if it has
+        one, is then kept. "auto": in an estimator "rbf", "energy", one of these two after
+        "additive-", "linear" or "mixed", by the loss of the fit. Or a kernel of your own, for points of any kind: a
         function of two lists of points that returns the matrix of k(x, y), a row for each of the
         first and a column for each of the second; or the name of a pairwise kernel of scikit-learn
         ("cosine", "laplacian", "chi2", "polynomial"). It sees points as they are: ``standardize``

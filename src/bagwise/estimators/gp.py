@@ -201,8 +201,8 @@ class DistributionGP(BagEstimator):
         unless ``predict_dist(X, groups=...)`` names one that is known.
 
         Kernels and bandwidths are tried on some of the bags and with few landmarks, the best few on
-        more of both; the evidence decides, in doubt for the simplest. That one is fitted to all
-        bags: of a stream, in one pass over its points.
+        more of both; the evidence decides, in doubt for one that mixes kernels or for the simplest.
+        That one is fitted to all bags: of a stream, in one pass over its points.
         """
         bags = as_bags(X)
         task = self.with_groups(self.make_task(bags, y, sample_weight), groups, bags)
