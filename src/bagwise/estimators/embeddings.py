@@ -298,11 +298,11 @@ class KernelEmbedding(BagEmbedding):
         "rbf", "matern12", "matern32", "matern52", "linear", "energy", one of these after
         "additive-", or "mixed"; or a kernel of :mod:`bagwise.kernels`, whose bandwidth, if it has
         one, is then kept. "auto": in an estimator "rbf", "energy", one of these two after
-        "additive-", "linear" or "mixed", by the loss of the fit. Or a kernel of your own, for points of any kind: a
-        function of two lists of points that returns the matrix of k(x, y), a row for each of the
-        first and a column for each of the second; or the name of a pairwise kernel of scikit-learn
-        ("cosine", "laplacian", "chi2", "polynomial"). It sees points as they are: ``standardize``
-        and ``bandwidth`` have no say, and landmarks are points drawn at random.
+        "additive-", "linear" or "mixed", by the loss of the fit. Or a kernel of your own, for
+        points of any kind: a function of two lists of points that returns the matrix of k(x, y), a
+        row for each of the first and a column for each of the second; or the name of a pairwise
+        kernel of scikit-learn ("cosine", "laplacian", "chi2", "polynomial"). It sees points as they
+        are: ``standardize`` and ``bandwidth`` have no say, and landmarks are drawn at random.
     landmarks : "kmeans", "random" or array (d, n_features)
         How landmarks are chosen, or which they are; of objects, a list of them.
     function_landmarks : array (s, n_features), optional
