@@ -123,6 +123,7 @@ def test_classes_out_of_fold():
     assert_array_equal(found[some].log_prob(CLASSES[some]), found.log_prob(CLASSES)[some])
     assert set(found.to_dict()) == {
         "id", "size", "predicted", "probability", "lower", "upper", "bag_sd", "weights_sd",
+        "novelty",
     }  # fmt: skip
     table = metrics.evaluate(found, CLASSES).overall
     assert table["accuracy"] == np.mean(found.predicted == CLASSES)

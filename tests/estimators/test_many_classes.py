@@ -238,8 +238,9 @@ def test_cross_validation_and_its_scores():
     one_fold = np.flatnonzero(found.fold == 1)
     assert type(found[one_fold]) is type(fitted(QUICK).predict_dist(NEW))
     frame = found.to_frame()
-    assert frame.columns.tolist()[-4:] == [
+    assert frame.columns.tolist()[-5:] == [
         *(f"probability_{label}" for label in ("high", "low", "middle")),
+        "novelty",
         "fold",
     ]
     scoring = {

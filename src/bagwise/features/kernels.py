@@ -14,7 +14,17 @@ from bagwise.bags.objects import Objects
 from bagwise.bags.validation import LARGEST, is_positive
 from bagwise.exceptions import BagwiseError
 
-__all__ = ["RBF", "Additive", "Energy", "Kernel", "Linear", "Matern", "as_kernel"]
+__all__ = [
+    "RBF",
+    "Additive",
+    "Energy",
+    "Kernel",
+    "Linear",
+    "Matern",
+    "Mixed",
+    "UserKernel",
+    "as_kernel",
+]
 
 # A distance, in bandwidths, at which every kernel is 0 to the last digit.
 FAR = 800.0

@@ -327,6 +327,17 @@ def recalibration_slope(prediction: ClassPredictive, y: PerBag) -> float:
     References
     ----------
     Cox (1958), Two further applications of a model for binary regression.
+
+    Examples
+    --------
+    >>> from bagwise.likelihoods import Probit
+    >>> from bagwise.predictions.classes import ClassPrediction
+    >>> from bagwise.predictions.mixture import MixturePrediction
+    >>> means = np.array([[-1.0, -1.0, -1.0, 1.0, 1.0, 1.0]])
+    >>> latent = MixturePrediction(means, np.zeros(1), sizes=np.full(6, 5))
+    >>> p = ClassPrediction(latent, Probit(), [0, 1])  # P(1) = .16 and .84
+    >>> round(recalibration_slope(p, [0, 0, 1, 0, 1, 1]), 2)  # of which a third is wrong: too sure
+    0.42
     """
     hit, p, _ = _stated(prediction, _places(prediction, y))
     return _slope(hit, p)
