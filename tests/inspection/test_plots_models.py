@@ -296,13 +296,14 @@ def test_pictures_of_many_classes_are_of_all_or_of_the_predicted_one():
     prediction = model.predict_dist(new)
     spread = spread_by_size(prediction, edges=(1, 6))
     assert "of the predicted class" in spread.get_ylabel()
-    ends = [np.sqrt(prediction.parts.bag[mask].mean()) for mask in (new.sizes < 6, new.sizes >= 6)]
+    known = prediction.parts.bag + prediction.parts.weights
+    ends = [np.sqrt(known[mask].mean()) for mask in (new.sizes < 6, new.sizes >= 6)]
     assert [text.get_text() for text in spread.texts] == [f"{end:.3g}" for end in ends]
     one = more_points(prediction[3]).lines[0]
     sizes, sds = one.get_data()
     bags = np.full(len(sizes), 3)
-    expected = prediction.of(prediction.predicted[3])[bags].at_size(sizes).parts.bag
-    assert_allclose(sds**2, expected, rtol=1e-9)
+    expected = prediction.of(prediction.predicted[3])[bags].at_size(sizes).parts
+    assert_allclose(sds**2, expected.bag + expected.weights, rtol=1e-9)
     with pytest.raises(BagwiseError, match="whose latent value is not observed"):
         spread_by_size(prediction, classifier_models.NEW_HEIGHTS)
     with pytest.raises(BagwiseError, match="the prediction is of classes"):

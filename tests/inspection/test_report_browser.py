@@ -100,7 +100,7 @@ def column(browser, k):
 
 
 def numbers(texts):
-    return [float(text.replace("−", "-").replace(",", "")) for text in texts]
+    return [float(text.replace("−", "-").replace(",", "").removesuffix(" ⚠")) for text in texts]
 
 
 def is_open(browser):

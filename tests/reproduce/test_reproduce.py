@@ -68,7 +68,8 @@ def test_studies_have_the_papers_methods_and_settings(name):
         if method.model not in NOT_FITTED:
             estimator = estimator_of(method, {})
             assert set(qualified(estimator, method.grid)) <= set(estimator.get_params())
-            assert len(method.grid["n_landmarks"]) == (1 if method.name.startswith("GP") else 3)
+            one = method.name.startswith("GP") or method.name == "learnt"
+            assert len(method.grid["n_landmarks"]) == (1 if one else 3)
     assert Study.load(name, quick=True).settings == [study.show]
 
 

@@ -360,8 +360,9 @@ def _slope(hit: np.ndarray, p: np.ndarray) -> float:
         gradient = design.T @ (hit - found)
         curvature = (design.T * np.maximum(found * (1.0 - found), 1e-12)) @ design
         step = np.linalg.lstsq(curvature, gradient)[0]  # of which little may be left far out
-        theta = theta + step * min(1.0, 1.0 / float(np.abs(step).max()))
-        if np.abs(step).max() < 1e-10:
+        far = float(np.abs(step).max())
+        theta = theta + step / max(1.0, far)
+        if far < 1e-10:
             break
     return float(theta[1])
 
