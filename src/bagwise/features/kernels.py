@@ -363,7 +363,7 @@ class UserKernel(Kernel):
 
     Parameters
     ----------
-    function : (n points, m points) ↦ (n, m), or a name of :data:`SKLEARN_KERNELS`
+    function : (n points, m points) ↦ (n, m), or the name of a pairwise kernel of scikit-learn
     probe : (k, k), its values among the first landmarks, by which it is known again
 
     Examples
