@@ -41,6 +41,8 @@ FOOT = """
   told of years.
 - Musk 1: gated attention is published with 90.0 % and the best with 90 to 91 %; nothing here
   reaches it.
+- Scores of `ShrinkageClassifier`, `BDRClassifier` and `BayesianLogisticClassifier` are from before
+  expectation propagation took the place of Laplace's approximation in them.
 - Times are of two cores of a shared machine.
 
 ## All tables
