@@ -6,6 +6,7 @@ from scipy import stats as distributions
 
 from bagwise.embedding.novelty import Novelty, Usual
 from bagwise.embedding.sums import BagStats
+from bagwise.inspection.report.novelty import UNLIKE
 
 SIZES = np.array([1, 3, 20, 400])
 
@@ -81,3 +82,10 @@ def test_p_values_have_the_distribution_of_ranks():
     rng = np.random.default_rng(5)
     p = np.concatenate([Novelty.of(drawn(rng, 120))(drawn(rng, 5)) for _ in range(80)])
     assert distributions.kstest(p, "uniform").pvalue > 0.01
+
+
+@pytest.mark.parametrize("n_bags", [20, 40, 120, 400])
+def test_a_bag_far_from_all_others_is_marked_however_few_they_are(n_bags):
+    rng = np.random.default_rng(0)
+    known = Novelty.of(BagStats(rng.normal(size=(n_bags, 2)), np.full(n_bags, 5.0)))
+    assert known(BagStats(np.array([[1e3, 0.0]]), np.array([5.0])))[0] <= UNLIKE

@@ -22,6 +22,9 @@ ODD = 3.0
 N_NEAR = 10
 # A bag is far off if fewer than this share of bags are as far.
 RARE = 0.025
+# A prediction's novelty from which a bag is unlike the others. With fewer than 150 training bags
+# it is 1/31 at the least, so that RARE would never be reached. The page has the same number.
+UNLIKE = 0.05
 
 
 @dataclass(frozen=True, eq=False)

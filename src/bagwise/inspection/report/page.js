@@ -63,7 +63,7 @@
     // the share of training bags of about its size that are as odd: of bags unlike those, next to none
     ...(data.models.some((each) => each.novelty)
       ? [{ title: "novelty", value: (i) => (model().novelty || [])[i] ?? 1,
-           text: (i) => (model().novelty ? `${number(model().novelty[i], 3)}${model().novelty[i] < 0.025 ? " ⚠" : ""}` : "–") }]
+           text: (i) => (model().novelty ? `${number(model().novelty[i], 3)}${model().novelty[i] <= 0.05 ? " ⚠" : ""}` : "–") }]
       : []),
   ];
   const natural = new Intl.Collator("en", { numeric: true });

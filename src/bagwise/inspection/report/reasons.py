@@ -11,7 +11,7 @@ from jaxtyping import Float64, Int64
 
 from bagwise.inspection.report.case import Case, name_of
 from bagwise.inspection.report.comparison import shown
-from bagwise.inspection.report.novelty import RARE, Novelty
+from bagwise.inspection.report.novelty import UNLIKE, Novelty
 
 N_WORST = 8
 
@@ -77,7 +77,7 @@ class Reasons:
         if self.novelty.is_far(bag):
             found.append("its points lie farther from those of other bags than almost any bag's")
         told = self.prediction.novelty
-        if told is not None and told[bag] < RARE:
+        if told is not None and told[bag] <= UNLIKE:
             share = shown(100 * float(told[bag]), 2)
             found.append(
                 f"unlike the bags that the model was fitted to: of those of about its size, "
