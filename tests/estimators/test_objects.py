@@ -6,8 +6,8 @@ kernel, are the same model as our own kernel on the numbers.
 
 import json
 import pickle
-import re
 from collections import Counter
+from doctest import DocTestParser
 from pathlib import Path
 
 import numpy as np
@@ -139,9 +139,10 @@ def test_the_kernels_of_the_documentation_are_kernels():
     page = Path(__file__).parents[2] / "docs" / "method.md"
     if not page.exists():
         pytest.skip("the documentation is not here")
-    code = re.search(r"```python\n(from collections.*?)\nmodel =", page.read_text(), re.DOTALL)
-    found = {}
-    exec(code[1], found)
+    found = {"np": np, "Counter": Counter}
+    for example in DocTestParser().get_examples(page.read_text()):
+        if example.source.startswith(("def spectrum", "def tanimoto")):
+            exec(example.source, found)
     # abc is shared, bcd and bce are not
     assert_allclose(found["spectrum"](["abcd", "x"], ["abce"]), [[0.5], [0.0]])
     ones = np.array([[1, 1, 0], [1, 0, 0]])

@@ -31,10 +31,10 @@ def refuses_embedding(model, *parts, **params):
 def test_unknown_kernel(model, kernel):
     if kernel is None or isinstance(kernel, int | list):
         estimator = fast(model).set_params(embedding__kernel=kernel)
-        fails(lambda: estimator.fit(BAGS, Y), f"kernel is {kernel!r}", "a Kernel or one of rbf,")
+        fails(lambda: estimator.fit(BAGS, Y), f"kernel is {kernel!r}", "a Kernel, a function, or one of rbf,")
     else:
         refuses_embedding(
-            model, f"kernel is {kernel!r}", "a Kernel or one of rbf,", 'Try "rbf"', kernel=kernel
+            model, f"kernel is {kernel!r}", "a Kernel, a function, or one of rbf,", 'Try "rbf"', kernel=kernel
         )
 
 
@@ -43,7 +43,7 @@ def test_a_kernel_of_scikit_learn(model):
     from sklearn.gaussian_process.kernels import RBF as Foreign
 
     estimator = fast(model).set_params(embedding__kernel=Foreign())
-    fails(lambda: estimator.fit(BAGS, Y), "kernel is RBF(", "a Kernel or one of rbf,")
+    fails(lambda: estimator.fit(BAGS, Y), "kernel is RBF(", "a Kernel, a function, or one of rbf,")
 
 
 @every_model
