@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from bagwise import (
     BayesianLinearRegressor,
@@ -26,24 +27,26 @@ def refuses_embedding(model, *parts, **params):
     fails(lambda: model(KernelEmbedding(**params)).fit(BAGS, Y), *parts)
 
 
+KERNEL = "a Kernel, a function, or one of rbf,"
+
+
 @every_model
 @pytest.mark.parametrize("kernel", ["gauss", "RBF", None, 3, ["rbf"]])
 def test_unknown_kernel(model, kernel):
     if kernel is None or isinstance(kernel, int | list):
         estimator = fast(model).set_params(embedding__kernel=kernel)
-        fails(lambda: estimator.fit(BAGS, Y), f"kernel is {kernel!r}", "a Kernel, a function, or one of rbf,")
+        fails(lambda: estimator.fit(BAGS, Y), f"kernel is {kernel!r}", KERNEL)
     else:
-        refuses_embedding(
-            model, f"kernel is {kernel!r}", "a Kernel, a function, or one of rbf,", 'Try "rbf"', kernel=kernel
-        )
+        refuses_embedding(model, f"kernel is {kernel!r}", KERNEL, 'Try "rbf"', kernel=kernel)
 
 
-@every_model
-def test_a_kernel_of_scikit_learn(model):
+def test_a_kernel_of_scikit_learn_is_a_function_of_two_arrays():
     from sklearn.gaussian_process.kernels import RBF as Foreign
 
-    estimator = fast(model).set_params(embedding__kernel=Foreign())
-    fails(lambda: estimator.fit(BAGS, Y), "kernel is RBF(", "a Kernel, a function, or one of rbf,")
+    given = dict(landmarks=BAGS.points[:5], standardize=False)
+    theirs = KernelEmbedding(kernel=Foreign(1.5), **given).fit_transform(BAGS)
+    ours = KernelEmbedding(kernel="rbf", bandwidth=1.5, **given).fit_transform(BAGS)
+    assert_allclose(theirs, ours, rtol=1e-12)
 
 
 @every_model
