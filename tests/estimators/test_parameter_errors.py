@@ -45,7 +45,7 @@ def test_a_kernel_of_scikit_learn_is_a_function_of_two_arrays():
 
     given = dict(landmarks=BAGS.points[:5], standardize=False)
     theirs = KernelEmbedding(kernel=Foreign(1.5), **given).fit_transform(BAGS)
-    ours = KernelEmbedding(kernel="rbf", bandwidth=1.5, **given).fit_transform(BAGS)
+    ours = KernelEmbedding(kernel=RBF(1.5), **given).fit_transform(BAGS)
     assert_allclose(theirs, ours, rtol=1e-12)
 
 
