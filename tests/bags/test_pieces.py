@@ -211,6 +211,34 @@ def test_some_bags_of_a_file_are_those_of_the_same_bags_in_memory(tmp_path, key,
     assert_array_equal(again.rows_at(np.arange(again.n_points))[0], expected[::-1].points)
 
 
+def _rows_by_bag(part):
+    """Return the numbers of the bags of a part, and of each the points in order."""
+    points = {int(number): [] for number in part.numbers}
+    for batch in part.batches():
+        for k, bag in enumerate(batch.bags):
+            points[int(part.numbers[bag])] += batch.points[slice(*batch.starts[k : k + 2])].tolist()
+    return points
+
+
+@pytest.mark.parametrize("chosen", [slice(None), slice(30, 3, -2)])
+@pytest.mark.parametrize("order", ["sorted", "shuffled"])
+def test_a_piece_of_many_bags_is_worked_on_in_shards(tmp_path, order, chosen):
+    rows = stream_files.table(order=order)
+    path = stream_files.write(tmp_path / "p.parquet", rows, row_group_size=20)
+    options = {"bag": "bag", "features": ["x", "z"], "weights": "w"}
+    stream = Bags.scan_parquet(path, **options, engine="local", piece_rows=60, progress=False)
+    bags, found, most = Bags.from_parquet(path, **options)[chosen], {}, 0
+    for part, numbers in stream[chosen].map_parts(_rows_by_bag, shard_bags=3):
+        assert list(part) == numbers.tolist()
+        most = max(most, len(numbers))
+        for number, points in part.items():
+            found.setdefault(number, []).extend(points)
+    assert most == 3
+    assert sorted(found) == list(range(bags.n_bags))
+    for number, points in found.items():
+        assert_array_equal(points, bags[number])
+
+
 def test_what_cannot_be_chosen_of_a_file_is_said(tmp_path):
     path = stream_files.write(tmp_path / "p.parquet", stream_files.table())
     stream = Bags.scan_parquet(path, bag="bag", features=["x"], progress=False)

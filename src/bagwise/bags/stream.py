@@ -19,6 +19,10 @@ from bagwise.exceptions import InvalidBagsError
 
 T = TypeVar("T")
 
+# Bags of a piece beyond which it is worked on in shards: their sums are what a worker has to hold,
+# 200 MB of them with 200 features.
+SHARD_BAGS = 1 << 17
+
 
 class StreamedBags(StackedBags):
     """Bags whose points stay on disk; the rest of :class:`StackedBags`, found in a first pass.
@@ -169,28 +173,41 @@ class StreamedBags(StackedBags):
         return Batch(grouping.sort(rows.points), shares, codes, grouping.offsets, before)
 
     def map_parts(
-        self, work: Callable[..., T], title: str = "reading points"
+        self,
+        work: Callable[..., T],
+        title: str = "reading points",
+        shard_bags: int = SHARD_BAGS,
     ) -> Iterator[tuple[T, Int64[np.ndarray, " k"]]]:
         """Do work on parts of the bags: on pieces of the file, if an engine has workers for them.
 
-        See :meth:`StackedBags.map_parts`.
+        A piece of very many bags is read several times, each time for some of them. See
+        :meth:`StackedBags.map_parts`.
         """
         if self._passes.engine is None:
             yield work(self), np.arange(self.n_bags)
             return
-        made = self._map(work, self._stream_parts(), title)
-        yield from zip(made, (piece.bags for piece in self._pieces), strict=True)
+        parts = self._stream_parts(shard_bags)
+        made = self._map(work, parts, title)
+        yield from zip(made, (part.numbers for part in parts), strict=True)
 
-    def _stream_parts(self) -> list[StreamPart]:
-        """Return the pieces, each with what is known of its bags."""
+    def _stream_parts(self, shard_bags: int) -> list[StreamPart]:
+        """Return the pieces, or shards of their bags, each with what is known of its bags."""
         passes: Passes = self._passes
         parts, seen = list[StreamPart](), np.zeros(self.n_bags, dtype=np.int64)
         for k, piece in enumerate(self._pieces):
-            here, sizes = piece.bags, self._effective_sizes
-            first = self.offsets[here] + seen[here]
-            seen[here] += piece.sizes
-            known = here, self._totals[here], sizes[here], first, piece.sizes, self.weighted
-            parts.append(StreamPart(passes.of_piece(k), *known))
+            first = self.offsets[piece.bags] + seen[piece.bags]
+            seen[piece.bags] += piece.sizes
+            whole = passes.of_piece(k)
+            if len(piece.bags) > shard_bags:
+                names = sorted(self._codes, key=self._codes.__getitem__)
+            for start in range(0, max(1, len(piece.bags)), shard_bags):
+                some = slice(start, start + shard_bags)
+                here = piece.bags[some]
+                own = whole
+                if len(here) < len(piece.bags):
+                    own = replace(whole, bags=frozenset(names[i] for i in here))
+                known = self._totals[here], self._effective_sizes[here], first[some]
+                parts.append(StreamPart(own, here, *known, piece.sizes[some], self.weighted))
         return parts
 
     def _map(self, work: Callable[..., T], parts: list[Any], title: str) -> Iterator[T]:
@@ -223,9 +240,9 @@ class StreamedBags(StackedBags):
         """Return the pieces, each with the rows that are wanted of it, and where these are."""
         bag = np.searchsorted(self.offsets, wanted, side="right") - 1
         parts, places = list[StreamPart](), list[np.ndarray]()
-        for part, piece in zip(self._stream_parts(), self._pieces, strict=True):
+        for part in self._stream_parts(SHARD_BAGS):
             first, sizes = np.zeros(self.n_bags, np.int64), np.zeros(self.n_bags, np.int64)
-            first[piece.bags], sizes[piece.bags] = part.first_rows, part.sizes
+            first[part.numbers], sizes[part.numbers] = part.first_rows, part.sizes
             own = np.flatnonzero((wanted >= first[bag]) & (wanted < first[bag] + sizes[bag]))
             parts.append(replace(part, wanted=wanted[own]))
             places.append(own)
