@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import joblib
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -124,6 +125,28 @@ def test_a_dask_data_frame(path, engine, streams):
         next(bags.batches())
     model, expected = (clone(MODELS["bayesian"]).fit(X, y) for X in (bags, near))
     assert_same(model, expected, bags, near)
+
+
+def test_folds_grids_and_calibration_by_joblib_on_the_cluster(engine):
+    rng = np.random.default_rng(0)
+    y = rng.uniform(1, 2, 30)
+    bags = Bags.from_list([rng.normal(0, s, (10, 1)) for s in y])
+    model = bagwise.BayesianLinearRegressor(KernelEmbedding(8, bandwidth=1.0))
+
+    def run(n_jobs):
+        shared = {"cv": 3, "n_jobs": n_jobs}
+        folds = bagwise.cross_val_predict_dist(model, bags, y, **shared)
+        grid = {"n_landmarks": [3, 6]}
+        best = bagwise.tune(model, bags, y, grid=grid, progress=False, **shared)
+        sure = bagwise.Conformal(model, method="cv+", **shared).fit(bags, y).predict_dist(bags)
+        return folds.mean, [row["score"] for row in best.table], sure.interval(0.9)
+
+    here = run(1)
+    with joblib.parallel_config("dask"):
+        assert joblib.parallel.get_active_backend()[0].client.id == engine.client.id
+        there = run(2)
+    for found, expected in zip(there, here, strict=True):
+        assert_allclose(found, expected, rtol=1e-10)
 
 
 def test_a_worker_that_is_killed_in_the_middle_changes_nothing(path, streams):
