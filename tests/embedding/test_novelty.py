@@ -1,5 +1,7 @@
 """Novelty: p-values of bags like the training bags are uniform whatever their size."""
 
+import time
+
 import numpy as np
 import pytest
 from scipy import stats as distributions
@@ -89,3 +91,20 @@ def test_a_bag_far_from_all_others_is_marked_however_few_they_are(n_bags):
     rng = np.random.default_rng(0)
     known = Novelty.of(BagStats(rng.normal(size=(n_bags, 2)), np.full(n_bags, 5.0)))
     assert known(BagStats(np.array([[1e3, 0.0]]), np.array([5.0])))[0] <= UNLIKE
+
+
+@pytest.mark.parametrize("shape", [(60, 25), (25, 60), (40, 1)])
+def test_directions_are_the_first_right_singular_vectors(shape):
+    x = np.random.default_rng(0).normal(size=shape) * 0.8 ** np.arange(shape[1])
+    usual = Usual.of(x, np.full(len(x), 5.0), None)
+    right = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)[2].T
+    found = np.abs(usual.directions.T @ right[:, : usual.directions.shape[1]])
+    np.testing.assert_allclose(found[::-1], np.eye(len(found)), atol=1e-9)
+    assert usual.directions.shape[1] == min(10, max(len(x) // 10, 1), shape[1])
+
+
+def test_very_many_features_cost_no_more_than_bags_do():
+    rng = np.random.default_rng(0)
+    start = time.process_time()
+    Novelty.of(BagStats(rng.normal(size=(50, 8000)), np.full(50, 5.0)))
+    assert time.process_time() - start < 5.0  # by a matrix of all features: minutes

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64
+from scipy.linalg import eigh
 from scipy.optimize import nnls
 
 from bagwise.embedding.sums import BagStats
@@ -71,9 +72,7 @@ class Usual:
         """Learn from bags."""
         center = mean.mean(axis=0)
         most = min(MOST_DIRECTIONS, max(len(mean) // BAGS_PER_DIRECTION, 1), mean.shape[1])
-        values, vectors = np.linalg.eigh((mean - center).T @ (mean - center) / len(mean))
-        kept = values[-most:] > LEAST_VAR * max(values[-1], np.finfo(float).tiny)
-        directions = vectors[:, -most:][:, kept]
+        directions = _principal(mean - center, most)
         z, largest = (mean - center) @ directions, np.inf
         if within_cov is not None:
             within = np.sum(directions * (within_cov @ directions), axis=0)
@@ -104,6 +103,18 @@ class Usual:
         """Return how odd bags are."""
         x = self._standardised(mean, sizes)
         return np.sum((x @ self.precision) * x, axis=1)
+
+
+def _principal(x: Float64[np.ndarray, "n d"], most: int) -> Float64[np.ndarray, "d a"]:
+    """Return the directions in which rows vary most, by the smaller of two square matrices."""
+    n, d = x.shape
+    square = x.T @ x if d <= n else x @ x.T
+    first = max(len(square) - most, 0)
+    values, vectors = eigh(square, subset_by_index=(first, len(square) - 1))
+    kept = values > LEAST_VAR * max(values[-1], np.finfo(float).tiny)
+    if d <= n:
+        return vectors[:, kept]
+    return x.T @ (vectors[:, kept] / np.sqrt(values[kept]))
 
 
 def _variances(
