@@ -98,11 +98,15 @@ def write(study: Study, cells: Sequence[Cell], out: Path) -> Path:
         "What the paper claims": claims,
     }
     _write_markdown(study, tables, out / f"{study.name}-table.md")
-    drawn = draw(study, cells)
-    for name, (figure, _) in drawn.items():
+    figures = {}
+    for name, (figure, caption) in draw(study, cells).items():
         stem = out / f"{study.name}-{name.lower().replace(' ', '-')}"
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # it has its layout now, which takes as long as drawing
         figure.savefig(stem.with_suffix(".png"), dpi=200)
-        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+        figures[name] = (drawing := svg(figure))[drawing.index("<svg") :], caption
+        stem.with_suffix(".svg").write_text(drawing, encoding="utf-8")
+        plt.close(figure)
     path = out / f"{study.name}.html"
     page = render(
         "bagwise.reproduce",
@@ -110,13 +114,11 @@ def write(study: Study, cells: Sequence[Cell], out: Path) -> Path:
         title=study.title,
         intro=INTRO,
         tables=tables,
-        figures={heading: (svg(figure), caption) for heading, (figure, caption) in drawn.items()},
+        figures=figures,
         notes=notes_of(study),
         record=dict(cells[-1].record) | {"settings": str(len(study.settings))},
     )
     path.write_text(page, encoding="utf-8")
-    for figure, _ in drawn.values():
-        plt.close(figure)
     return path
 
 
@@ -166,8 +168,7 @@ def _write_markdown(
 
 
 def svg(figure: Figure) -> str:
-    """Return a figure as an SVG element."""
+    """Return a figure as an SVG document."""
     text = StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None})
-    drawing = text.getvalue()
-    return drawing[drawing.index("<svg") :]
+    return text.getvalue()
