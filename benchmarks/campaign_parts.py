@@ -1,0 +1,357 @@
+"""Parts of the campaign: what a unit of each does, and the table that its units make."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from bagwise import (
+    Bags,
+    BagwiseWarning,
+    BayesianLinearRegressor,
+    BDRRegressor,
+    DistributionGPRegressor,
+    ShrinkageRegressor,
+    load,
+)
+from benchmarks.conformal import SIZES, World
+
+Rows = Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One kind of campaign: so many units, what one does, and the table of those that are done."""
+
+    title: str
+    units: int
+    run: Callable[[int], dict[str, Any]]
+    table: Callable[[Rows], Iterator[str]]
+
+
+def header(*names: str) -> list[str]:
+    """Return the first two lines of a table."""
+    return ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+
+
+def row(*cells: object) -> str:
+    """Return a line of a table."""
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+# ---- simulation-based calibration ---------------------------------------------------------------
+
+SBC_MODELS = ("gaussian", "probit", "logistic", "gp")
+SBC_REPLICATIONS = 1000
+SBC_EACH = 10
+GP_DRAWS = 180
+GP_SCALES = ("signal", "noise", "prior_scale", "sampling")
+# Ranks are 0 to 60 draws below the truth; a p-value below the second, of some fifty, is marked.
+SBC_BINS = 61
+SUSPECT = 1e-4
+
+
+def sbc(unit: int) -> dict[str, Any]:
+    """Draw parameters, labels and posteriors; of each parameter the share of draws below it."""
+    model, batch = SBC_MODELS[unit % len(SBC_MODELS)], unit // len(SBC_MODELS)
+    rng = np.random.default_rng([77, unit])
+    if model == "gp":
+        scripts = importlib.import_module("sbc_gp")
+        free = tuple(name for name in scripts.Scales.names() if name in GP_SCALES)
+        made = scripts.problem(free)
+        found = [scripts.ranks_of_one(made, rng, GP_DRAWS, 1.0) for _ in range(SBC_EACH)]
+    else:
+        scripts = importlib.import_module("sbc")
+        # another set of bags each time
+        bagged = scripts.Bagged.random(model, batch, **scripts.SHAPE[model])
+        found = [scripts.ranks_of_one(bagged, rng, 1.0, 1.0) for _ in range(SBC_EACH)]
+    names = list(found[0])
+    return {"model": model, "ranks": {n: [round(float(f[n]), 6) for f in found] for n in names}}
+
+
+def sbc_table(rows: Rows) -> Iterator[str]:
+    """Test each parameter's ranks for being uniform."""
+    ranks: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for each in rows:
+        for name, values in each["ranks"].items():
+            ranks[each["model"], name] += values
+    yield "Ranks of the truth among draws are uniform if the sampler is right; p by Kolmogorov and"
+    yield "Smirnov. Mean and standard deviation of a uniform one are .500 and .289."
+    yield ""
+    yield from header("model", "parameter", "replications", "mean rank", "sd", "p")
+    rng = np.random.default_rng(0)
+    for (model, name), values in sorted(ranks.items()):
+        below = np.array(values) * (SBC_BINS - 1)
+        u = (below + rng.random(len(below))) / SBC_BINS
+        p = float(stats.kstest(u, "uniform").pvalue)
+        mark = " *" if p < SUSPECT else ""
+        yield row(model, name, len(u), f"{u.mean():.3f}", f"{u.std():.3f}", f"{p:.3g}{mark}")
+
+
+# ---- coverage over worlds -----------------------------------------------------------------------
+
+WORLDS = 200
+FIRST_WORLD = 10_000  # others were looked at while models were made
+LEVELS = (0.5, 0.8, 0.95)
+N_TRAIN, N_TEST = 200, 400
+
+
+def worlds_models() -> dict[str, Any]:
+    """Return the models whose intervals are counted, with their defaults but for the budget."""
+    return {
+        "gp": DistributionGPRegressor(),
+        "shrinkage": ShrinkageRegressor(),
+        "BDR, Laplace": BDRRegressor(inference="laplace"),
+        "BLR": BayesianLinearRegressor(),
+    }
+
+
+def coverage(unit: int) -> dict[str, Any]:
+    """Fit the models in one world; how many labels of new bags lie inside, by size."""
+    rng = np.random.default_rng([78, FIRST_WORLD + unit])
+    world = World.draw(rng)
+    bags, y = world.bags(rng, rng.choice(SIZES, N_TRAIN))
+    new, labels = world.bags(rng, rng.choice(SIZES, N_TEST))
+    held: dict[str, Any] = {}
+    for name, model in worlds_models().items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BagwiseWarning)
+            prediction = model.fit(bags, y).predict_dist(new)
+        ends = np.stack([prediction.interval(level) for level in LEVELS])
+        inside = (ends[:, :, 0] <= labels) & (labels <= ends[:, :, 1])
+        held[name] = {
+            "held": [[int(i[new.sizes == n].sum()) for n in SIZES] for i in inside],
+            "nll": float(-np.mean(prediction.log_prob(labels))),
+        }
+    counts = [int(np.sum(new.sizes == n)) for n in SIZES]
+    return {"world": vars(world), "counts": counts, "models": held}
+
+
+def coverage_table(rows: Rows) -> Iterator[str]:
+    """Shares over worlds, with the standard error of their mean; labels' shape apart."""
+    yield "Percent of new labels inside intervals, ± the standard error over worlds; 200 training"
+    yield "bags of 3, 10, 30 or 100 points in each. NLL: mean over worlds."
+    yield ""
+    yield from header("model", "level", *[f"N = {n}" for n in SIZES], "all", "NLL")
+    counts = np.array([each["counts"] for each in rows], dtype=float)
+    for name in rows[0]["models"]:
+        held = np.array([each["models"][name]["held"] for each in rows], dtype=float)
+        nll = np.mean([each["models"][name]["nll"] for each in rows])
+        for k, level in enumerate(LEVELS):
+            shares = 100 * held[:, k] / counts
+            whole = 100 * held[:, k].sum(axis=1) / counts.sum(axis=1)
+            cells = [_with_error(x) for x in (*shares.T, whole)]
+            yield row(name, f"{100 * level:g} %", *cells, f"{nll:.3f}")
+    yield ""
+    yield "By what the label depends on, and the shape of its noise, 80 % intervals of all sizes:"
+    yield ""
+    kinds = [("label", name) for name in sorted({each["world"]["label"] for each in rows})]
+    kinds += [("noise", name) for name in sorted({each["world"]["noise"] for each in rows})]
+    yield from header("model", *[f"{value}" for _, value in kinds])
+    for name in rows[0]["models"]:
+        cells = []
+        for key, value in kinds:
+            mine = [each for each in rows if each["world"][key] == value]
+            inside = [sum(each["models"][name]["held"][1]) / sum(each["counts"]) for each in mine]
+            cells.append(_with_error(100 * np.array(inside)))
+        yield row(name, *cells)
+
+
+def _with_error(values: np.ndarray) -> str:
+    if len(values) < 2:
+        return f"{values.mean():.1f}"
+    return f"{values.mean():.1f} ± {values.std(ddof=1) / np.sqrt(len(values)):.1f}"
+
+
+# ---- fuzz ---------------------------------------------------------------------------------------
+
+FUZZ_CASES = 100_000
+FUZZ_EACH = 100
+FIRST_CASE = 1_000_000
+
+
+def fuzz(unit: int) -> dict[str, Any]:
+    """Run a hundred cases, of all kinds in the shares of ``make fuzz``."""
+    runner = importlib.import_module("fuzz.runner")
+    kinds = list(itertools.chain.from_iterable([k] * (n // 500) for k, n in runner.FULL.items()))
+    counts, findings = Counter[str](), list[str]()
+    for k in range(FUZZ_EACH):
+        kind, number = kinds[k % len(kinds)], FIRST_CASE + unit * FUZZ_EACH + k
+        result = runner.run_one(kind, number)
+        counts.update(result.counts)
+        counts[f"cases of {kind}"] += 1
+        findings += [f"fuzz {kind} {number}: {finding}" for finding in result.findings]
+    return {"counts": dict(counts), "findings": findings}
+
+
+def fuzz_table(rows: Rows) -> Iterator[str]:
+    """Add up what cases did, and list what they found."""
+    total = sum((Counter(each["counts"]) for each in rows), Counter[str]())
+    findings = [finding for each in rows for finding in each["findings"]]
+    yield from header("what", "number")
+    for name, number in sorted(total.items()):
+        yield row(name, f"{number:,}")
+    yield row("findings", len(findings))
+    yield ""
+    yield from (f"- `PYTHONPATH=tests python -m {finding}`" for finding in findings)
+
+
+# ---- kills --------------------------------------------------------------------------------------
+
+KILLS = 1000
+KILLS_EACH = 10
+COMMANDS = ("fit", "update", "reproduce")
+# A command may take this long, in all tries together.
+PATIENCE = 600.0
+
+
+def kills(unit: int) -> dict[str, Any]:
+    """Kill commands at random moments, then let them end: all has to be there, and once."""
+    rng, tries = random.Random(unit), list[dict[str, bool]]()
+    command = COMMANDS[unit % len(COMMANDS)]
+    with tempfile.TemporaryDirectory() as name:
+        folder, expected = Path(name) / "killed", Path(name) / "whole"
+        _prepare(command, folder)
+        shutil.copytree(folder, expected)
+        for number in range(KILLS_EACH):
+            start = time.perf_counter()
+            if number == 0 or command == "update":  # which adds something else each time
+                _must_end(command, expected, number)
+                took = time.perf_counter() - start
+            arguments = _arguments(command, number)
+            killed = not _ended(arguments, folder, took * rng.uniform(0.0, 1.1))
+            tries.append({"killed": killed, "whole": _is_whole(folder)})
+            if command == "update":
+                _must_end(command, folder, number)
+        _must_end(command, folder, KILLS_EACH - 1)
+        same = _answer(command, folder) == _answer(command, expected)
+    return {"command": command, "tries": tries, "same": same}
+
+
+def _table(path: Path, seed: int) -> None:
+    level = np.random.default_rng(0).uniform(1, 2, 40)
+    bag = np.repeat(np.arange(40), 15)
+    x = level[bag] + np.random.default_rng(seed).normal(size=600)
+    lines = [f"{b},{a:.6f},{level[b]:.6f}" for b, a in zip(bag, x, strict=True)]
+    path.write_text("\n".join(["bag,x,y", *lines, ""]), encoding="utf-8")
+
+
+def _arguments(command: str, number: int) -> list[str]:
+    if command == "fit":
+        return "fit 0.csv --bag bag --label y --model shrinkage --out model.bagwise --force".split()
+    if command == "update":
+        return ["update", "model.bagwise", "sums.bagwise", f"{number + 1}.csv"]
+    return "reproduce gamma-varying --quick --out out --jobs 1".split()
+
+
+def _prepare(command: str, folder: Path) -> None:
+    """Make what a command starts from."""
+    folder.mkdir()
+    if command != "reproduce":
+        for number in range(KILLS_EACH + 1):
+            _table(folder / f"{number}.csv", number + 1)
+    if command == "update":
+        assert _ended([*_arguments("fit", 0), "--sums", "sums.bagwise"], folder, PATIENCE)
+
+
+def _must_end(command: str, folder: Path, number: int) -> None:
+    assert _ended(_arguments(command, number), folder, PATIENCE), f"{command} failed by itself"
+
+
+def _ended(arguments: list[str], folder: Path, seconds: float) -> bool:
+    """Run a command for so long at most; whether it ended well by itself, or else was killed."""
+    source = str(Path(importlib.import_module("bagwise").__file__ or "").parents[1])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bagwise", *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": source},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return False
+    return process.returncode == 0
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether all files that are there can be read, whenever the command was killed."""
+    try:
+        for path in folder.glob("*.bagwise"):
+            load(path)
+        for path in (folder / "out").rglob("*.json"):
+            json.loads(path.read_text(encoding="utf-8"))
+    except Exception:
+        return False
+    return True
+
+
+def _answer(command: str, folder: Path) -> Any:
+    """Return what the command made, to be compared."""
+    if command == "reproduce":
+        out = folder / "out" / "quick"
+        lines = (out / "gamma-varying.csv").read_text(encoding="utf-8").splitlines()
+        names = lines[0].split(",")
+        kept = [k for k, name in enumerate(names) if "second" not in name and "time" not in name]
+        return [[line.split(",")[k] for k in kept] for line in lines]
+    bags = Bags.from_list([[[1.0], [1.5]], [[2.0]]])
+    answer = load(folder / "model.bagwise").predict(bags).round(9).tolist()
+    if command == "update":
+        sums = load(folder / "sums.bagwise")
+        return [answer, np.round(sums.sums, 9).tolist()]
+    return answer
+
+
+def kills_table(rows: Rows) -> Iterator[str]:
+    """Count kills, and what was not whole after them."""
+    yield "Commands are killed at moments drawn from their whole duration, ten in a round, and"
+    yield "then run to their end; of an update, each of ten."
+    yield ""
+    yield from header(
+        "command",
+        "kills",
+        "ended before",
+        "files not whole",
+        "rounds",
+        "rounds with another answer",
+    )
+    for command in COMMANDS:
+        mine = [each for each in rows if each["command"] == command]
+        tries = [each for unit in mine for each in unit["tries"]]
+        killed = sum(each["killed"] for each in tries)
+        broken = sum(not each["whole"] for each in tries)
+        others = sum(not each["same"] for each in mine)
+        yield row(command, killed, len(tries) - killed, broken, len(mine), others)
+
+
+PARTS = {
+    "sbc": Part(
+        "Simulation-based calibration of sampled models",
+        len(SBC_MODELS) * SBC_REPLICATIONS // SBC_EACH,
+        sbc,
+        sbc_table,
+    ),
+    "coverage": Part("Coverage in simulated worlds", WORLDS, coverage, coverage_table),
+    "fuzz": Part("Fuzz", FUZZ_CASES // FUZZ_EACH, fuzz, fuzz_table),
+    "kills": Part("Kills at random moments", KILLS // KILLS_EACH, kills, kills_table),
+}
