@@ -1,5 +1,6 @@
 """Explanations add up, and say what predictions of other bags confirm."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -10,7 +11,7 @@ import classifier_models
 import contract_models
 import dense_oracle
 from bagwise import Bags, KernelEmbedding, RBFNetworkRegressor, ShrinkageRegressor
-from bagwise.exceptions import BagwiseError, InvalidBagsError
+from bagwise.exceptions import BagwiseError, BagwiseWarning, InvalidBagsError
 from contract_models import BAGS, NEW, NEW_ARRAYS, Y, fitted
 
 SLOW = {"bdr-convolved", "bdr-map"}  # whose heads are those of models that are tested
@@ -275,3 +276,13 @@ def test_an_explanation_does_not_change():
     why = fitted("shrinkage").explain(NEW, bag=0)
     with pytest.raises(AttributeError):
         why.prediction = 1.0
+
+
+def test_contributions_that_are_rounding_error_are_said_to_be():
+    """Weights of 1e17 for bags that differ by 1e-11, as a fit to two of them may find."""
+    bags, y = Bags.from_list([[[0.0], [1.0]], [[2.0]], [[3.0]]]), np.array([0.0, 1.0, 2.0])
+    why = ShrinkageRegressor(KernelEmbedding(3, bandwidth=1.0)).fit(bags, y).explain(bags, bag=0)
+    off = dataclasses.replace(why, prediction=why.prediction + 0.01)
+    with pytest.warns(BagwiseWarning, match="contributions add up to .*, not to the prediction"):
+        off.points  # noqa: B018
+    assert np.isfinite(why.points).all()  # without a warning

@@ -126,7 +126,8 @@ def as_something(trial, given):
 
 def check_bags(trial, made):
     """Bags that were made are finite, have points, and a weight."""
-    trial.finite("points", made.points)
+    if made.points.dtype.kind == "f":  # or they are objects
+        trial.finite("points", made.points)
     if made.weights is not None:
         trial.finite("weights", made.weights, made.effective_sizes)
     if made.covariates is not None:
@@ -284,6 +285,7 @@ def explained(trial, model, bags):
     bag = trial.draw("bag", [0, bags.n_bags - 1], ["nobody", None, -7, 1.5, [0]], 0.2)
     try:
         why = trial.call("explain", model.explain, bags, bag=bag)
+        trial.call("explain points", lambda: why.points)
         lines = trial.call("explain lines", why.lines)
         columns = trial.call("explain columns", lambda: why.columns)
     except (Refused, Found):
@@ -291,7 +293,8 @@ def explained(trial, model, bags):
     trial.finite("explain", why.points, why.covariates, why.baseline, why.prediction, columns)
     total = why.baseline + why.points.sum() + why.covariates.sum()
     scale = sum(np.abs(part).sum() for part in (why.points, why.covariates)) + abs(why.baseline)
-    if abs(total - why.prediction) > 1e-6 * scale + 1e-300:
+    told = any("contributions add up to" in line for line in trial.drawn)
+    if abs(total - why.prediction) > 1e-6 * scale + 1e-300 and not told:
         trial.find("explain", f"contributions add up to {total}, not to {why.prediction}")
     if any("nan" in line.split() for line in lines):
         trial.find("explain", "nan in the text")

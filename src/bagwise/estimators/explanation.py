@@ -11,6 +11,7 @@ contributions v_l (μ̂_l − m0_l), and over the columns of the input
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,7 +22,7 @@ from jaxtyping import Float64, Shaped
 from bagwise.bags.bags import Bags, as_bags, n_axes
 from bagwise.bags.grouping import show
 from bagwise.bags.objects import Objects, holds_objects
-from bagwise.exceptions import BagwiseError, InvalidBagsError
+from bagwise.exceptions import BagwiseError, BagwiseWarning, InvalidBagsError
 from bagwise.features.integrated_gradients import split_by_column
 from bagwise.features.kernels import UserKernel
 from bagwise.features.maps import Features, FourierFeatures, LandmarkFeatures
@@ -35,6 +36,9 @@ KINDS = ("points", "landmarks", "columns", "covariates")
 
 # Contributions below this share of the largest are told apart by rounding only.
 NEGLIGIBLE = 1e-9
+
+# Share of the contributions by which their sum may differ from the prediction.
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +157,19 @@ class Explanation:
     @cached_property
     def points(self) -> Float64[np.ndarray, " n"]:
         """Contribution of each point (N,)."""
-        return self.shares * self.function(self.bags.points)
+        found = self.shares * self.function(self.bags.points)
+        total = self.baseline + self.covariates.sum() + found.sum()
+        scale = abs(self.baseline) + np.abs(self.covariates).sum() + np.abs(found).sum()
+        if abs(total - self.prediction) > ROUNDING * scale:
+            warnings.warn(
+                f"contributions add up to {total:.6g}, not to the prediction, {self.prediction:.6g}:"
+                " the bags that the model was fitted to hardly differ, so its weights are so large "
+                "that contributions are rounding error. Scale the columns, or take out points that "
+                "are far from all others.",
+                BagwiseWarning,
+                stacklevel=2,
+            )
+        return found
 
     @property
     def landmarks(self) -> Float64[np.ndarray, " d"]:
