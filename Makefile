@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-lowest test-newest coverage bench reproduce calibration format clean
+.PHONY: help install demo test test-all test-lowest test-newest coverage bench reproduce calibration campaign format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -81,6 +81,9 @@ reproduce: $(STAMP) ## the paper's tables and figures, ours beside the authors'
 
 calibration: $(STAMP) ## coverage, classes and molecules: are the answers as sure as they should be
 	@$(BIN)/python -m benchmarks.calibration
+
+campaign: $(STAMP) ## hours: calibration of samplers, coverage in worlds, fuzz, kills; goes on where it was
+	@$(BIN)/python -m benchmarks.campaign
 
 format: $(STAMP) ## put the code in its standard form
 	$(BIN)/ruff check --fix .

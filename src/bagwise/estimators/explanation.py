@@ -162,8 +162,8 @@ class Explanation:
         scale = abs(self.baseline) + np.abs(self.covariates).sum() + np.abs(found).sum()
         if abs(total - self.prediction) > ROUNDING * scale:
             warnings.warn(
-                f"contributions add up to {total:.6g}, not to the prediction, {self.prediction:.6g}:"
-                " the bags that the model was fitted to hardly differ, so its weights are so large "
+                f"contributions add up to {total:.6g}, not to {self.prediction:.6g} as predicted: "
+                "the bags that the model was fitted to hardly differ, so its weights are so large "
                 "that contributions are rounding error. Scale the columns, or take out points that "
                 "are far from all others.",
                 BagwiseWarning,
