@@ -249,8 +249,9 @@ import bagwise, pyarrow
 model = bagwise.ShrinkageRegressor(
     bagwise.KernelEmbedding(8, bandwidth=1.0, landmarks="random")
 )
-tracemalloc.start()
 options = {"bag": "bag", "label": "y", "progress": False, "batch_rows": 1 << 14}
+bagwise.Bags.scan_parquet(sys.argv[1], **options)  # imports some 10 MB of modules
+tracemalloc.start()
 bags, y = bagwise.Bags.scan_parquet(sys.argv[1], **options)
 print(tracemalloc.get_traced_memory()[1])
 (points,) = model.embedding.candidates(bags)  # among them 16 MB of distances, for the median
