@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold
 
 import bagwise
 from bagwise import BagwiseError, report
-from bagwise.inspection.report import rows
+from bagwise.inspection.report import columns
 from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.parts import VarianceParts
 from report_pages import HOSTILE, Page, data_of, spread_bags
@@ -31,7 +31,8 @@ def quick(name="shrinkage"):
 def few_explanations():
     """Explain few bags: it takes most of the time of a page."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "MAX_BAGS", 4)
+        patch.setattr(columns, "MAX_BAGS", 4)
+        patch.setattr(columns, "DRAWN_BAGS", 6)
         yield
 
 
