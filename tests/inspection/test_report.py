@@ -300,7 +300,7 @@ def test_bags_of_any_size(sizes, covariates):
     bags, y = spread_bags(24, sizes=sizes, covariates=covariates)
     made = report.make(bags, y, {"a": quick(), "b": quick("BLR")}, folds=2, progress=False)
     Page(made.html)
-    assert ("Covariates: age." in made.html) == covariates
+    assert ("Histogram of age: Covariate: " in made.html) == covariates
 
 
 def test_bags_of_one_point():

@@ -113,7 +113,12 @@ def spread_by_size(
     for place, end, high in zip(places, ground, highest, strict=True):
         gap = (0, 2 if spread.error is None else 4)  # above the bar, or above the dot
         ax.annotate(
-            f"{end:.3g}", (place, high), gap, textcoords="offset points", ha="center", fontsize=8
+            f"{float(f'{end:.3g}'):,.6g}",
+            (place, high),
+            gap,
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
         )
     ax.set(xticks=places, xticklabels=spread.names, xlabel="points in the bag")
     ax.set(ylabel=_what(prediction, scale), ylim=(0, 1.1 * highest.max() or 1.0))
@@ -211,7 +216,7 @@ def more_points(
     ax.plot(curve.sizes, ground, color="black", linewidth=1.2)
     ax.set(xscale="log", xlim=(curve.sizes[0], curve.sizes[-1]), ylim=(0, 1.3 * ground.max()))
     ax.set(xlabel="points in the bag", ylabel=_what(prediction, "sd"))
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+    ax.xaxis.set_major_formatter(lambda value, _: _short(value))
     _mark(ax, curve, ground)
     _legend_above(ax)
     return ax
@@ -293,6 +298,19 @@ def _mark(ax: Axes, curve: MorePoints, height: np.ndarray) -> None:
             fontsize=8,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
         )
+
+
+def _short(size: float) -> str:
+    """Write a number of points so that those of a log scale do not run into each other.
+
+    Examples
+    --------
+    >>> _short(0.1), _short(10_000), _short(100_000), _short(1e6)
+    ('0.1', '10,000', '100k', '1M')
+    """
+    if size >= 1e5:
+        return f"{size / 1e6:g}M" if size >= 1e6 else f"{size / 1e3:g}k"
+    return f"{size:,.0f}" if size >= 1 else f"{size:g}"
 
 
 def _what(prediction: Predicted, scale: str) -> str:

@@ -291,8 +291,9 @@
   function columnsTable(i) {
     const found = (model().columns || {})[i];
     if (!found) return [];
+    const some = data.sizes[i] > data.column_points ? `, found from ${data.column_points} of its points` : "";
     return [element("h3", {}, "Columns that push the prediction most"),
-      table(`From the ${predicted} of the average bag to that of this one`, ["column", "pushes by"],
+      table(`From the ${predicted} of the average bag to that of this one${some}`, ["column", "pushes by"],
         found.map(([name, contribution]) => [name, number(contribution)]))];
   }
 

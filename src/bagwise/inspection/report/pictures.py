@@ -19,7 +19,12 @@ from bagwise.inspection.plots.coverage import Transformed, histogram
 from bagwise.inspection.plots.labels import SIZE_COLORS
 from bagwise.inspection.plots.style import BLUE, CYCLE, ORANGE
 from bagwise.inspection.report.case import Case, name_of
-from bagwise.inspection.report.columns import Explained, column_names, column_values
+from bagwise.inspection.report.columns import (
+    COLUMN_POINTS,
+    Explained,
+    column_names,
+    column_values,
+)
 from bagwise.inspection.report.comparison import CLEAR, Comparison, Estimate, minus, shown
 from bagwise.inspection.report.svg import canvas, element, variable
 from bagwise.predictions.by_size import equal_shares, rows_by_size
@@ -284,7 +289,8 @@ def importance(case: Case, explained: Explained, model: str) -> list[Picture]:
         told = ", ".join(f"{names[k]} {shown(float(values[k]), 3)}" for k in order)
         caption = (
             f"By {model}: how far what a column adds to the {what} of a bag is, on average, from "
-            f"what it adds to the average bag. From {n:,} bags drawn at random.{rest}"
+            f"what it adds to the average bag. From {n:,} bags drawn at random, and at "
+            f"most {COLUMN_POINTS} points of each.{rest}"
         )
         svg = element(ax, f"Mean change by column: {told}.")
         return [Picture("What the columns add", svg, caption)]
@@ -299,18 +305,20 @@ def column_histograms(case: Case, explained: Explained) -> list[Picture]:
     chosen = set(order[:MAX_COLUMNS].tolist())
     for k, (values, counts) in enumerate(column_values(case)):
         if k in chosen:
-            found.append(_column_histogram(names[k], values, counts))
+            kind = "Covariate: " if k >= case.bags.n_features else ""
+            found.append(_column_histogram(names[k], kind, values, counts))
     return found
 
 
-def _column_histogram(name: str, values: np.ndarray, counts: np.ndarray) -> Picture:
+def _column_histogram(name: str, kind: str, values: np.ndarray, counts: np.ndarray) -> Picture:
     low, high = np.quantile(values, (TAIL, 1.0 - TAIL))
     least, most = float(values.min()), float(values.max())
     inner = np.clip(values, low, high) if low < high else values
     whole = most - least < WHOLE and bool((values == np.round(values)).all())
     edges = _whole_edges(inner) if whole else label_edges(inner)
     shares = np.histogram(np.clip(values, edges[0], edges[-1]), edges, weights=counts)[0]
-    caption = f"{shown(least, 3)} to {shown(most, 3)}, mean {shown(float(values @ counts), 3)}"
+    mean = shown(float(values @ counts), 3)
+    caption = f"{kind}{shown(least, 3)} to {shown(most, 3)}, mean {mean}"
     with canvas(*SMALL) as ax:
         _bars(ax, edges, shares)
         ax.set(xlim=(edges[0], edges[-1]), ylabel="")

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from bagwise.estimators.explanation import Explanation
 from bagwise.inspection.report.case import Case, name_of
-from bagwise.inspection.report.columns import Explained, column_names
+from bagwise.inspection.report.columns import COLUMN_POINTS, Explained, column_names
 from bagwise.inspection.report.comparison import Comparison, minus
 from bagwise.inspection.report.reasons import Reasons
 from bagwise.predictions.joined import Joined, JoinedManyClassPrediction
@@ -51,6 +51,7 @@ def page_data(
         "decimals": decimals(case),
         "ids": case.names,
         "sizes": case.bags.sizes.tolist(),
+        "column_points": COLUMN_POINTS,
         "sampled": case.points.sizes.tolist() if case.sampled else None,
         "effective": rounded(effective) if weighted else None,
         "labels": rounded(case.labels),
