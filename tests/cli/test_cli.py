@@ -209,6 +209,10 @@ def test_report_writes_a_page_for_numbers_and_for_classes(tmp_path):
     assert told == {"out": "report.html", "bags": 24}
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "age by person" in page and "blr" in page and "RMSE" in page
+    assert "<li><strong>flag</strong>: not named on the line</li>" in page
+    assert "is from a sample" not in page
+    done(bagwise(*run, "age", "--model", "blr", "--stream", "--out", "s.html", cwd=tmp_path))
+    assert "is from a sample" in (tmp_path / "s.html").read_text(encoding="utf-8")
     done(bagwise(*run, "flag", "--model", "blr", "--out", "c.html", cwd=tmp_path))
     assert "log loss" in (tmp_path / "c.html").read_text(encoding="utf-8").lower()
     done(bagwise(*run, "flag", "--task", "numbers", "--model", "rbf", cwd=tmp_path))

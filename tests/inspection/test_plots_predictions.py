@@ -228,6 +228,21 @@ def test_more_points_of_a_class_are_of_its_latent_value():
     assert axes.get_xlim()[1] == pytest.approx(500)
 
 
+def test_more_points_of_several_bags_are_the_least_that_do():
+    many = gaussian([5, 9, 400], noise=1.0, weights=0.5)
+    std = np.array([1.3, 1.3, 1.4])
+    more = many.more_points(std)
+    assert (more[:2] > 0).all() and more[2] == 0.0
+    assert (many.at_size(many.sizes + more).std <= std).all()
+    fewer = many.at_size(many.sizes + np.maximum(more - 1, 0)).std
+    assert (fewer[:2] > std[:2]).all()
+    assert np.isinf(many.more_points(1.2)).all()  # less than noise and weights leave
+    with pytest.raises(BagwiseError, match=r"std is .* expected a number > 0 or an array of 3"):
+        many.more_points([1.0, 2.0])
+    with pytest.raises(BagwiseError, match="without bag sizes; expected how many points"):
+        Prediction([0.0], VarianceParts.broadcast(1, noise=1.0)).more_points(1.0)
+
+
 def test_more_points_refuses_many_bags_and_models_that_ignore_size():
     with pytest.raises(BagwiseError, match=r"of 2 bags; expected one bag. .* prediction\[i\]"):
         more_points(gaussian([1, 2]))

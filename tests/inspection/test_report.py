@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold
 
 import bagwise
 from bagwise import BagwiseError, report
-from bagwise.inspection.report import rows
+from bagwise.inspection.report import columns
 from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.parts import VarianceParts
 from report_pages import HOSTILE, Page, data_of, spread_bags
@@ -31,7 +31,8 @@ def quick(name="shrinkage"):
 def few_explanations():
     """Explain few bags: it takes most of the time of a page."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "MAX_BAGS", 4)
+        patch.setattr(columns, "MAX_BAGS", 4)
+        patch.setattr(columns, "DRAWN_BAGS", 6)
         yield
 
 
@@ -299,7 +300,7 @@ def test_bags_of_any_size(sizes, covariates):
     bags, y = spread_bags(24, sizes=sizes, covariates=covariates)
     made = report.make(bags, y, {"a": quick(), "b": quick("BLR")}, folds=2, progress=False)
     Page(made.html)
-    assert ("Covariates: age." in made.html) == covariates
+    assert ("Histogram of age: Covariate: " in made.html) == covariates
 
 
 def test_bags_of_one_point():

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import bagwise
-from bagwise import Bags, BagwiseError, report
+from bagwise import Bags, report
 from bagwise.inspection.report.comparison import Estimate
 from bagwise.inspection.report.folds import make_folds
 from bagwise.inspection.report.novelty import Novelty
@@ -171,7 +171,7 @@ def test_pictures_take_all_their_colours_from_the_style_sheet(bags, classes):
     else:
         html = made({"a": y, "b": -y}, 0.5, 1.0, bags, y).html
     pictures = re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL)
-    assert len(pictures) == 9
+    assert len(pictures) == (11 if classes else 13)
     used = {name for svg in pictures for name in re.findall(r'(?:fill|stroke)="(.*?)"', svg)}
     known = {f"var(--{name})" for name in re.findall(r"--(\w+): light-dark", STYLE)}
     assert used <= known | {"none"}
@@ -249,12 +249,98 @@ def test_distances_to_others_leave_the_bag_itself_out(bags):
     assert (averages[1] - averages[0]) * Novelty.of(weighted, 0).scaling.scale == pytest.approx(1.0)
 
 
-def test_bags_on_disk_are_refused(tmp_path):
-    table = pa.table({"bag": [0, 0, 1], "x": [1.0, 2.0, 3.0], "y": [0.0, 0.0, 1.0]})
-    pq.write_table(table, tmp_path / "a.parquet")
-    bags, y = Bags.scan_parquet(tmp_path / "a.parquet", bag="bag", label="y")
-    with pytest.raises(BagwiseError, match="stay on disk; expected bags in memory"):
-        report.make(bags, y)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_report_on_a_stream_has_the_scores_of_the_bags_in_memory(tmp_path, weighted):
+    rng = np.random.default_rng(0)
+    y = np.repeat(rng.uniform(1, 2, 24), 150)
+    names = [f"bag {i:02}" for i in range(24)]
+    columns = {"bag": np.repeat(names, 150), "x": rng.normal(0, y), "z": rng.normal(size=len(y))}
+    columns |= {"y": y} | ({"w": rng.uniform(1, 2, len(y))} if weighted else {})
+    shuffled = pa.table(columns).take(rng.permutation(len(y)))
+    pq.write_table(shuffled, tmp_path / "a.parquet")
+    roles = {"bag": "bag", "label": "y", "features": ["x", "z"]}
+    roles |= {"weights": "w"} if weighted else {}
+    model = bagwise.ShrinkageRegressor(bagwise.KernelEmbedding(8, bandwidth=1.0))
+    found = [
+        report.make(*read(tmp_path / "a.parquet", **roles), {"a": model}, folds=2, progress=False)
+        for read in (Bags.from_parquet, Bags.scan_parquet)
+    ]
+    memory, stream = (made.scores["a"].rows for made in found)
+    for one, other in zip(memory, stream, strict=True):
+        assert other.pop("group") == one.pop("group")
+        assert other == pytest.approx(one, rel=1e-8, abs=1e-8)
+    assert "is from a sample" not in found[0].html
+    assert "at most 100 points of each bag, drawn at random, 2,400 of 3,600" in found[1].html
+    data = data_of(found[1].html)
+    assert data["sizes"] == [150] * 24 and data["sampled"] == [100] * 24
+    assert all(row[0] is None for rows in data["models"][0]["points"].values() for row in rows)
+    if weighted:
+        np.testing.assert_allclose(data["effective"], data_of(found[0].html)["effective"])
+
+
+# ---------------------------------------------------------------- columns
+
+
+def test_what_columns_add_is_what_a_linear_model_says():
+    rng = np.random.default_rng(0)
+    centers = rng.normal(size=(80, 3))
+    bags = Bags.from_list(
+        [center + 0.1 * rng.normal(size=(40, 3)) for center in centers],
+        feature_names=["a", "b", "idle"],
+        covariates=rng.normal(size=(80, 1)),
+        covariate_names=["extra"],
+    )
+    y = 3 * centers[:, 0] + centers[:, 1] + bags.covariates[:, 0]
+    model = {"a": bagwise.BayesianLinearRegressor(bagwise.KernelEmbedding(kernel="linear"))}
+    html = report.make(bags, y, model, folds=2, progress=False, unused={"<b>": "text"}).html
+    means = np.array([points.mean(axis=0) for points in bags])
+    slopes = np.array([3.0, 1.0, 0.0, 1.0])
+    columns = np.column_stack([means, bags.covariates])
+    expected = np.abs(slopes * (columns - columns.mean(axis=0))).mean(axis=0)
+    said = re.search(r'aria-label="Mean change by column: (.*?)\."', html)[1]
+    found = dict(part.rsplit(" ", 1) for part in said.split(", "))
+    for name, value in zip(["a", "b", "idle", "extra"], expected, strict=True):
+        assert float(found[name].replace("−", "-")) == pytest.approx(value, abs=0.04)
+    assert "From 80 bags drawn at random" in html
+    data = data_of(html)
+    model, rest = data["models"][0], {0: [], 1: []}
+    assert len(model["columns"]) == 80
+    for bag, rows in model["columns"].items():
+        assert rows[0][0] == "the average point"
+        added = sum(value for _, value in rows)
+        rest[data["folds"][int(bag)]].append(model["mean"][int(bag)] - added)
+    for baselines in rest.values():  # what is left is the prediction of the average bag
+        np.testing.assert_allclose(baselines, np.mean(baselines), atol=0.01)
+    assert "<strong>&lt;b&gt;</strong>: text" in html
+
+
+def test_columns_have_histograms_in_which_bags_count_the_same():
+    ones, many = np.zeros((1, 1)), np.ones((3, 1))
+    bags = Bags.from_list([ones, many] * 10, feature_names=["u"])
+    html = made(np.zeros(20), 0.0, 1.0, bags, np.random.default_rng(0).normal(size=20)).html
+    assert 'aria-label="Histogram of u: 0 to 1.00, mean 0.500."' in html
+    assert "What the columns add" not in html  # of predictions without their models
+    wide = Bags.from_list([np.random.default_rng(i).normal(size=(3, 40)) for i in range(20)])
+    html = made(np.zeros(20), 0.0, 1.0, wide, np.arange(20.0)).html
+    assert html.count('aria-label="Histogram of x') == 30
+    assert "10 of the 40 columns are left out" in html
+
+
+@pytest.mark.parametrize("values", [[0, 1], [5, 6], [1, 21], [-3, 400], [0.5, 0.7]])
+def test_every_value_of_a_column_is_in_a_bar(values):
+    bags = Bags.from_list([[[float(v)]] for v in values * 4])
+    html = made(np.zeros(8), 0.0, 1.0, bags, np.arange(8.0)).html
+    assert html.count('aria-label="Histogram of x0') == 1
+
+
+def test_calibration_by_size_is_of_every_model(bags):
+    y = np.random.default_rng(3).normal(size=120)
+    means = {name: 0.1 * k * y for k, name in enumerate("abcdefg")}
+    html = made(means, 0.0, 1.0, bags, y).html
+    assert html.count("Calibration at every level") == 7
+    assert "The table of scores by bag size also has b, a." in html
+    head = Page(html).tables["Scores by bag size"][0]
+    assert [name for name in head if name] == list("gfedcba")
 
 
 def test_weights_of_points_are_mentioned():

@@ -487,9 +487,9 @@ class BagStream(StreamedBags, Bags):
     (1708, True)
     """
 
-    def some(self, bags: Int64[np.ndarray, " k"], most_points: int) -> Bags:
+    def some(self, bags: Int64[np.ndarray, " k"], most_points: int, seed: Any = None) -> Bags:
         """Return some bags, in memory, and of each at most so many points: a pass over the file."""
-        rows, offsets = self._some_rows(bags, most_points)
+        rows, offsets = self._some_rows(bags, most_points, seed)
         points, shares = self.rows_at(rows)
         return Bags(
             points,

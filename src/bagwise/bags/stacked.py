@@ -279,10 +279,11 @@ class StackedBags:
             "PointwiseTransformer(StandardScaler()); all points are bags.points.",
         )
 
-    def some(self, bags: Int64[np.ndarray, " k"], most_points: int) -> Any:
-        """Return some bags, in memory, and of each at most so many points, evenly spaced.
+    def some(self, bags: Int64[np.ndarray, " k"], most_points: int, seed: Any = None) -> Any:
+        """Return some bags, in memory, and of each at most so many points.
 
-        Bags whose points have weights keep all of them.
+        They are evenly spaced, and bags whose points have weights keep all; with a seed, points
+        are drawn at random, also of those.
 
         Examples
         --------
@@ -291,18 +292,24 @@ class StackedBags:
         >>> bags.some(np.array([1]), 2).points.ravel()
         array([2., 4.])
         """
-        return self._take(bags, *self._some_rows(bags, most_points))
+        return self._take(bags, *self._some_rows(bags, most_points, seed))
 
     def _some_rows(
-        self, bags: Int64[np.ndarray, " k"], most: int
+        self, bags: Int64[np.ndarray, " k"], most: int, seed: Any
     ) -> tuple[Int64[np.ndarray, " m"], Int64[np.ndarray, " n_offsets"]]:
         """Return the rows of points of some bags, at most so many of each, and their offsets."""
         sizes = self.sizes[bags]
-        kept = sizes if self.weighted else np.minimum(sizes, most)
+        kept = sizes if self.weighted and seed is None else np.minimum(sizes, most)
         offsets = np.concatenate([[0], np.cumsum(kept)])
         rank = np.arange(offsets[-1]) - np.repeat(offsets[:-1], kept)
-        spaced = rank * np.repeat(sizes, kept) // np.repeat(kept, kept)
-        return np.repeat(self.offsets[bags], kept) + spaced, offsets
+        chosen = rank * np.repeat(sizes, kept) // np.repeat(kept, kept)
+        if seed is not None:
+            rng = np.random.default_rng(seed)
+            for start, size, k in zip(offsets[:-1], sizes, kept, strict=True):
+                if k < size:
+                    drawn = rng.choice(size, k, replace=False)
+                    chosen[start : start + k] = np.sort(drawn)
+        return np.repeat(self.offsets[bags], kept) + chosen, offsets
 
     def halves(self, seed: int = 0) -> tuple[Any, Any]:
         """Cut each bag in two at random; of an odd number of points the second half has one more.

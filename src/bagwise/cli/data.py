@@ -32,7 +32,7 @@ class TableData:
     ----------
     bags : Bags or BagStream;  labels : (n_bags,) or None
     schema : to read other files in the same way;  source : name of the file
-    notes : what was left out or filled in, or looks wrong
+    notes : what was left out or filled in, or looks wrong; columns left out are in the schema
     """
 
     bags: Any
@@ -230,9 +230,9 @@ def read(
     else:
         with Progress(f"reading {points.name}", None):
             table = read_bags(points, plan, labels=labels)
-    notes = table.report.lines()
-    for line in notes:
+    for line in table.report.lines():
         say(f"note: {line}")
+    notes = replace(table.report, left_out={}).lines()
     return TableData(table.bags, table.labels, table.schema, points.name, notes)
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bagwise._utils.levels import LEVEL
 from bagwise.cli import options
-from bagwise.cli.data import names, read, roles_of, written_as
+from bagwise.cli.data import all_columns, names, read, roles_of, written_as
 from bagwise.cli.models import ModelName, are_classes, estimator
 from bagwise.cli.output import PAGE, Output, check_outputs
 from bagwise.cli.shell import answer, answer_json, command
+
+if TYPE_CHECKING:
+    from bagwise.bags.tables.schema import Schema
 
 
 @command
@@ -38,6 +41,7 @@ def report(
     thousands: options.Thousands = None,
     na: options.NaValues = None,
     task: options.TaskOption = options.Task.AUTO,
+    stream: options.Stream = None,
     folds: Annotated[int, typer.Option(min=2, help="Parts that are left out in turn.")] = 5,
     title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
     level: options.Level = LEVEL,
@@ -56,7 +60,7 @@ def report(
 
     written = written_as(sep, decimal, thousands, na)
     roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value, written)
-    data = read(points, roles, labels=labels, stream=False)
+    data = read(points, roles, labels=labels, stream=stream)
     classes = are_classes(data.labels, task.value)
     models = {
         name.value: estimator(name, classes=classes, settings=[], seed=seed) for name in model or ()
@@ -71,6 +75,7 @@ def report(
         seed=seed,
         source=data.source,
         notes=data.notes,
+        unused=_unused(points, labels, data.schema),
     )
     with page.opened() as file:
         file.write(made.html.encode())
@@ -78,3 +83,10 @@ def report(
         answer_json({"out": str(out), "bags": data.bags.n_bags})
     elif not page.is_stdout:
         answer(f"open {out} in a browser")
+
+
+def _unused(points: Path, labels: Path | None, schema: Schema) -> dict[str, str]:
+    """Return the columns of the files that are not used, and why."""
+    columns = all_columns(points, labels, schema.cells)
+    named = {name: "not named on the line" for name in columns if name not in schema.columns}
+    return named | schema.left_out

@@ -9,6 +9,7 @@ The total variance is a sum of three parts, so a reader can see *why* an answer 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ LOG_TWO_PI = float(np.log(2.0 * np.pi))
 
 # Standard deviations beyond which the square overflows: a log density is never less than there.
 FARTHEST = 1e150
+# Largest number of points that is imagined in a bag, however slowly its part falls.
+MOST_POINTS = 1e7
 
 
 class Prediction(Tabular):
@@ -222,6 +225,44 @@ class Prediction(Tabular):
         query = self._query.at_size(sizes)
         return type(self).from_latent(query.latent(), sizes=sizes, ids=self._ids, query=query)
 
+    def more_points(self, std: ArrayLike) -> Float[np.ndarray, " n"]:
+        """Answer: how many more points each bag needs for a standard deviation of ``std``.
+
+        0 of a bag that has enough, infinite of one whose other parts alone are more: more bags, or
+        other columns, would have to help. Where points have weights, further ones count in full.
+
+        Parameters
+        ----------
+        std : a number > 0, or (n,), in units of the label
+
+        Examples
+        --------
+        >>> import bagwise
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.uniform(1, 2, 80)
+        >>> bags = [rng.normal(0, s, (n, 1)) for s, n in zip(y, [5, 50] * 40)]
+        >>> p = bagwise.ShrinkageRegressor().fit(bags, y).predict_dist(bags[:3])
+        >>> more = p.more_points(0.2)
+        >>> bool((p.at_size(p.sizes + more).std <= 0.2).all() and more[1] < more[0])
+        True
+        """
+        wanted = reals(std)
+        if wanted.shape not in ((), (len(self),)) or not (wanted > 0).all():
+            raise BagwiseError.because(
+                f"std is {brief(std)}",
+                f"a number > 0 or an array of {len(self)} such numbers",
+                "Give the standard deviation to reach, in units of the label.",
+            )
+        if self.sizes is None:
+            raise BagwiseError.because(
+                "the prediction came without bag sizes",
+                "how many points each bag has",
+                "Predict with a model of bagwise, whose predictions know them.",
+            )
+        today = self.sizes.astype(np.float64)
+        enough = least_points(lambda more: self.at_size(today + more).std <= wanted, len(self))
+        return np.where(self.std <= wanted, 0.0, enough)
+
     def to_dict(self, level: float = LEVEL) -> dict[str, np.ndarray]:
         """Columns: id, size (if known), mean, std, lower, upper, bag_sd, weights_sd, noise_sd.
 
@@ -292,6 +333,29 @@ def check_n_points(n_points: ArrayLike, n_bags: int) -> Float[np.ndarray, " n"]:
             "Give the number of points to imagine in each bag.",
         )
     return np.broadcast_to(sizes, (n_bags,)).copy()
+
+
+def least_points(
+    enough: Callable[[np.ndarray], np.ndarray], n_bags: int
+) -> Float[np.ndarray, " n"]:
+    """Return for each bag the least whole number that is enough, by bisection; else infinity.
+
+    Parameters
+    ----------
+    enough : says of (n,) numbers of points > 0 whether they are, which more always are
+
+    Examples
+    --------
+    >>> least_points(lambda n: n >= np.array([1, 40, 1e9]), 3)
+    array([ 1., 40., inf])
+    """
+    low, high = np.zeros(n_bags), np.full(n_bags, MOST_POINTS)
+    never = ~enough(high)
+    while (high - low > 1.0).any():
+        middle = np.maximum(np.floor((low + high) / 2.0), 1.0)
+        reached = enough(middle)
+        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+    return np.where(never, np.inf, high)
 
 
 def check_sampling(size: int, random_state: Seed) -> Generator:

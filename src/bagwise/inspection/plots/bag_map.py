@@ -30,6 +30,11 @@ MARKERS = "osD^vP*"
 AREAS = (8.0, 90.0)
 
 
+# Letters that a row of the legend has room for, and those that a mark takes.
+ROW_LETTERS = 80
+MARK_LETTERS = 6
+
+
 @dataclass(frozen=True, eq=False)
 class Map:
     """Places (n, 2) of bags on the plane of the most variance, and the shares of it (2,)."""
@@ -186,7 +191,7 @@ def _size_legend(ax: Axes, sizes: np.ndarray) -> None:
         labels,
         loc="lower left",
         bbox_to_anchor=(0.0, 1.0),
-        ncols=len(labels),
+        ncols=max(1, ROW_LETTERS // (MARK_LETTERS + max(map(len, map(str, labels))))),
         borderaxespad=0.1,
         columnspacing=1.2,
         handletextpad=0.3,

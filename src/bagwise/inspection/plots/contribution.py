@@ -27,6 +27,8 @@ SIDE = 90
 MARGIN = 0.12
 # Bars that can be read.
 MOST_BARS = 14
+# Shares of the width that a gap takes, and a letter at the end of a bar.
+GAP, LETTER = 0.02, 0.035
 
 
 @journal
@@ -311,9 +313,17 @@ def _bars(ax: Axes, bars: list[tuple[str, float]], explanation: Explanation) -> 
     ax.set(yticks=places, yticklabels=[_short(name) for name, _ in bars])
     ax.invert_yaxis()
     ax.tick_params(axis="y", length=0)
-    ax.margins(x=0.18)
+    _leave_room(ax, values, max(len(text.get_text()) for text in ax.texts))
     ax.set_xlabel(_effect(explanation))
     return ax
+
+
+def _leave_room(ax: Axes, values: np.ndarray, letters: int) -> None:
+    """Leave room for numbers at the ends of bars, on the sides that have any."""
+    ends = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
+    low, high = (GAP + LETTER * letters * (end != 0.0) for end in ends)
+    width = ((ends[1] - ends[0]) or 1.0) / (1.0 - low - high)
+    ax.set_xlim(ends[0] - low * width, ends[1] + high * width)
 
 
 def _effect(explanation: Explanation) -> str:

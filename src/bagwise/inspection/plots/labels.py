@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import matplotlib.pyplot as plt
@@ -25,9 +26,17 @@ MAX_ROWS = 6
 
 # Sequential and readable in grey and by the colour-blind: dark is sure, light is unsure.
 COLORS = "viridis"
+COLORS_TEXT = "predictive standard deviation"
 
 # Groups of bag sizes whose dots can be told apart where they overlap.
 SIZE_COLORS = 3
+
+# Letters above a panel, so that names of methods do not run into each other.
+TITLE_LETTERS = 22
+# Powers of ten beyond which numbers at axes are written with one, as panels are narrow.
+SHORT = (-3, 4)
+# An error beyond has no room for all its digits.
+MANY_DIGITS = 1e5
 
 # A reliability diagram has a strip below zero for the histogram of the predicted probabilities.
 STRIP = 0.16
@@ -64,7 +73,7 @@ def predicted_against_true(
     ----------
     prediction : Prediction of n bags
     y : (n,) labels
-    ax : Axes to draw on; by default new ones
+    ax : Axes to draw on; by default new ones, with a bar of the colours
     norm : colour scale of the standard deviations; by default from this picture alone
     limits : of both axes; what lies outside is drawn on their edge
     sizes : (n,) bag sizes, by which to colour instead: three groups of about as many bags
@@ -78,7 +87,8 @@ def predicted_against_true(
     """
     ids = getattr(prediction, "ids", None)
     y = numbers_per_bag(y, ids)
-    ax = plt.subplots()[1] if ax is None else ax
+    alone = ax is None
+    ax = plt.subplots(layout="compressed")[1] if ax is None else ax
     if limits is None:
         both = np.concatenate([y, prediction.mean])
         limits = _padded(float(both.min()), float(both.max()))
@@ -86,7 +96,9 @@ def predicted_against_true(
     shown = np.clip(prediction.mean, *limits)
     options: dict[str, Any] = {"s": 9, "linewidths": 0, "zorder": 2, "rasterized": True}
     if sizes is None:
-        ax.scatter(y, shown, c=prediction.std, cmap=COLORS, norm=norm, **options)
+        dots = ax.scatter(y, shown, c=prediction.std, cmap=COLORS, norm=norm, **options)
+        if alone:
+            ax.figure.colorbar(dots, ax=ax, label=COLORS_TEXT, shrink=0.9)
     else:
         _scatter_by_size(ax, y, shown, numbers_per_bag(sizes, ids, "sizes"), options)
     ax.set(xlim=limits, ylim=limits, xlabel="label", ylabel="predicted")
@@ -158,13 +170,13 @@ def predictions_by_size(
     for column, (method, prediction) in enumerate(predictions.items()):
         for row, (_, mask) in enumerate(rows):
             _panel(grid[row, column], prediction, y, np.flatnonzero(mask), norm, limits)
-        grid[0, column].set_title(method, fontsize=10)
+        grid[0, column].set_title(fill(method, TITLE_LETTERS), fontsize=10)
     for row, (name, _) in enumerate(rows):
         grid[row, 0].set_ylabel(f"N = {name}\npredicted", fontsize=9)
     for axes in grid[-1]:
         axes.set_xlabel("label", fontsize=9)
     colors = plt.cm.ScalarMappable(norm=norm, cmap=COLORS)
-    figure.colorbar(colors, ax=grid, label="predictive standard deviation", shrink=0.6)
+    figure.colorbar(colors, ax=grid, label=COLORS_TEXT, shrink=0.6)
     return figure
 
 
@@ -243,10 +255,12 @@ def _panel(
     some = _Chosen(prediction.mean[chosen], prediction.std[chosen])
     predicted_against_true(some, y[chosen], ax=ax, norm=norm, limits=limits)
     error = float(np.mean((y[chosen] - some.mean) ** 2))
-    ax.text(0.04, 0.95, f"MSE {error:.2f}", transform=ax.transAxes, va="top", fontsize=8)
+    shown = f"{error:.2f}" if error < MANY_DIGITS else f"{error:.3g}"
+    ax.text(0.04, 0.95, f"MSE {shown}", transform=ax.transAxes, va="top", fontsize=8)
     ax.set(xlabel="", ylabel="")
     ax.tick_params(labelsize=8)
     ax.locator_params(nbins=4)  # few enough that the layout does not change them
+    ax.ticklabel_format(scilimits=SHORT)
 
 
 class _Chosen(NamedTuple):

@@ -14,7 +14,7 @@ from bagwise.exceptions import BagwiseError
 from bagwise.inspection.plots.style import PART_NAMES, PARTS, axes_or_new, journal
 from bagwise.predictions.by_size import rows_by_size
 from bagwise.predictions.classes import ClassPrediction, ManyClassPrediction
-from bagwise.predictions.gaussian import Prediction
+from bagwise.predictions.gaussian import MOST_POINTS, Prediction, least_points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,8 +25,6 @@ Predicted = Prediction | ClassPrediction | ManyClassPrediction
 SMALL_SHARE = 0.1
 # A mean error over fewer bags than this says little.
 MIN_BAGS = 5
-# Largest bag that is imagined, however slowly its part falls.
-LARGEST = 1e7
 # Shares of the width that a text takes, and that two texts take.
 ROOM = 0.3
 NEAR = 0.55
@@ -115,7 +113,12 @@ def spread_by_size(
     for place, end, high in zip(places, ground, highest, strict=True):
         gap = (0, 2 if spread.error is None else 4)  # above the bar, or above the dot
         ax.annotate(
-            f"{end:.3g}", (place, high), gap, textcoords="offset points", ha="center", fontsize=8
+            f"{float(f'{end:.3g}'):,.6g}",
+            (place, high),
+            gap,
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
         )
     ax.set(xticks=places, xticklabels=spread.names, xlabel="points in the bag")
     ax.set(ylabel=_what(prediction, scale), ylim=(0, 1.1 * highest.max() or 1.0))
@@ -213,7 +216,7 @@ def more_points(
     ax.plot(curve.sizes, ground, color="black", linewidth=1.2)
     ax.set(xscale="log", xlim=(curve.sizes[0], curve.sizes[-1]), ylim=(0, 1.3 * ground.max()))
     ax.set(xlabel="points in the bag", ylabel=_what(prediction, "sd"))
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+    ax.xaxis.set_major_formatter(lambda value, _: _short(value))
     _mark(ax, curve, ground)
     _legend_above(ax)
     return ax
@@ -225,7 +228,7 @@ def more_points_of(prediction: Predicted, largest: float | None = None) -> MoreP
         raise BagwiseError.because(
             f"the prediction is of {len(prediction)} bags",
             "one bag",
-            "Choose it with prediction[i].",
+            "Choose it with prediction[i]; prediction.more_points(std) has the numbers of all.",
         )
     latent = _latent(prediction)
     if latent.sizes is None or not latent.parts.bag[0] > 0:
@@ -238,7 +241,7 @@ def more_points_of(prediction: Predicted, largest: float | None = None) -> MoreP
     today, others = float(latent.sizes[0]), latent.parts
     rest = float(others.weights[0] + others.noise[0])
     enough = _enough(latent, rest)
-    most = largest or 10.0 * max(today, 10.0, min(enough or 0.0, LARGEST / 10.0))
+    most = largest or 10.0 * max(today, 10.0, min(enough or 0.0, MOST_POINTS / 10.0))
     grid = np.unique(np.r_[np.geomspace(min(1.0, today), max(most, today), RESOLUTION), today])
     parts = {
         "noise": np.full(len(grid), others.noise[0]),
@@ -261,21 +264,14 @@ def _bag_variance(latent: Prediction, sizes: np.ndarray) -> np.ndarray:
 
 
 def _enough(latent: Prediction, rest: float) -> float | None:
-    """Return the least whole number of points that leaves a small bag part, by bisection."""
+    """Return the least whole number of points that leaves a small bag part."""
 
-    def small(size: float) -> bool:
-        bag = float(_bag_variance(latent, np.array([size]))[0])
+    def small(sizes: np.ndarray) -> np.ndarray:
+        bag = _bag_variance(latent, sizes)
         return bag <= SMALL_SHARE * (bag + rest)
 
-    if small(1.0):
-        return 1.0
-    if not small(LARGEST):
-        return None
-    low, high = 1.0, LARGEST
-    while high - low > 1.0:
-        middle = float(np.floor((low + high) / 2.0))
-        low, high = (low, middle) if small(middle) else (middle, high)
-    return high
+    (least,) = least_points(small, 1).tolist()
+    return least if np.isfinite(least) else None
 
 
 def _mark(ax: Axes, curve: MorePoints, height: np.ndarray) -> None:
@@ -302,6 +298,19 @@ def _mark(ax: Axes, curve: MorePoints, height: np.ndarray) -> None:
             fontsize=8,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
         )
+
+
+def _short(size: float) -> str:
+    """Write a number of points so that those of a log scale do not run into each other.
+
+    Examples
+    --------
+    >>> _short(0.1), _short(10_000), _short(100_000), _short(1e6)
+    ('0.1', '10,000', '100k', '1M')
+    """
+    if size >= 1e5:
+        return f"{size / 1e6:g}M" if size >= 1e6 else f"{size / 1e3:g}k"
+    return f"{size:,.0f}" if size >= 1 else f"{size:g}"
 
 
 def _what(prediction: Predicted, scale: str) -> str:

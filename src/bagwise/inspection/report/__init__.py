@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bagwise._utils.levels import LEVEL, check_level
-from bagwise.bags.bags import Bags, BagStream, as_bags
+from bagwise.bags.bags import as_bags
 from bagwise.bags.per_bag import array_per_bag
 from bagwise.estimators.cross_validation import out_of_fold
 from bagwise.estimators.folds import splits_of
@@ -22,6 +22,7 @@ from bagwise.inspection.report.case import (
     check_predictions,
     labels_of,
     looks_like_classes,
+    points_of,
 )
 from bagwise.inspection.report.folds import baseline, make_folds, random_parts
 from bagwise.inspection.report.page import Report
@@ -44,6 +45,7 @@ def make(
     seed: int = 0,
     source: str | None = None,
     notes: Sequence[str] = (),
+    unused: Mapping[str, str] | None = None,
     progress: bool = True,
 ) -> Report:
     """Cross-validate models on bags and report on them.
@@ -53,11 +55,13 @@ def make(
 
     Parameters
     ----------
-    bags : anything that :func:`bagwise.as_bags` takes
+    bags : anything that :func:`bagwise.as_bags` takes; of a stream each fold reads the file, and
+        single points are looked at in a sample of at most 100 of each bag
     y : (n_bags,) labels: numbers, or classes
     models : estimators by name, not fitted, or None for :func:`default_models`
     title : of the page;  source : where the data are from, such as the name of a file
-    notes : sentences about the data, such as which columns were left out
+    notes : sentences about the data, such as how many rows were left out
+    unused : columns of the data that are not used, and why
     folds : number of folds; fewer if there are fewer bags, or bags of a class
     level : probability of the intervals
     seed : of the folds and of what is drawn at random for the pictures
@@ -76,7 +80,7 @@ def make(
     ('shrinkage', '<!doctype html>')
     """
     check_level(level)
-    given = _in_memory(bags)
+    given = as_bags(bags)
     y = array_per_bag(y, given.ids)
     of_classes = looks_like_classes(y) if models is None else check_models(models)
     if models is None:
@@ -93,8 +97,9 @@ def make(
         "groups may be predicted less well than these folds say."
     )
     base = baseline(labels, classes, held_out)
-    words = Words(_title(title), source, how, tuple(notes))
-    return Report.of(Case(given, checked, labels, classes, predictions, base, level, words, seed))
+    words = Words(_title(title), source, how, tuple(notes), unused or {})
+    seen = given, points_of(given, seed)
+    return Report.of(Case(*seen, checked, labels, classes, predictions, base, level, words, seed))
 
 
 def of_predictions(
@@ -129,7 +134,7 @@ def of_predictions(
     'shrinkage'
     """
     check_level(level)
-    given = _in_memory(bags)
+    given = as_bags(bags)
     joined, of_classes = check_predictions(predictions, models or {}, given)
     if given.n_bags < 2:
         raise BagwiseError.because("there is 1 bag", "2 or more to compare", "Give more bags.")
@@ -140,7 +145,8 @@ def of_predictions(
     )
     base = baseline(labels, classes, random_parts(given.n_bags, BASELINE_PARTS, seed))
     words = Words(_title(title), source, how)
-    return Report.of(Case(given, checked, labels, classes, joined, base, level, words, seed))
+    seen = given, points_of(given, seed)
+    return Report.of(Case(*seen, checked, labels, classes, joined, base, level, words, seed))
 
 
 def default_models(classes: bool, *, one_point: bool = False) -> dict[str, Any]:
@@ -173,17 +179,6 @@ def default_models(classes: bool, *, one_point: bool = False) -> dict[str, Any]:
     if one_point:
         del models["gp"], models["shrinkage"]
     return models
-
-
-def _in_memory(bags: Any) -> Bags:
-    given = as_bags(bags)
-    if isinstance(given, BagStream):
-        raise BagwiseError.because(
-            "these are bags whose points stay on disk",
-            "bags in memory, as a page looks at single points",
-            "Read them with Bags.from_parquet, some of them if they are too many.",
-        )
-    return given
 
 
 def _title(title: str | None) -> str:

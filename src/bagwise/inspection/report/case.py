@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -11,21 +11,29 @@ import numpy as np
 from jaxtyping import Float64
 from sklearn.base import is_classifier
 
-from bagwise.bags.bags import Bags
+from bagwise.bags.bags import Bags, BagStream
 from bagwise.bags.per_bag import array_per_bag, check_classes, check_labels
 from bagwise.exceptions import BagwiseError
 from bagwise.predictions.joined import Joined, Piece, joined
 from bagwise.predictions.metrics import ClassPredictive
 
+# Points of each bag of a stream that are looked at one by one, and numbers of all of them: 128 MB.
+SAMPLE_POINTS = 100
+SAMPLE_NUMBERS = 1 << 24
+
 
 @dataclass(frozen=True)
 class Words:
-    """What the page says about itself: its title, where the data are from, how it was made."""
+    """What the page says about itself: its title, where the data are from, how it was made.
+
+    ``unused`` are columns of the table that are not used, and why.
+    """
 
     title: str
     source: str | None
     how: str
     notes: tuple[str, ...] = ()
+    unused: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +42,8 @@ class Case:
 
     Attributes
     ----------
-    bags : n bags;  y : (n,) labels as given
+    bags : n bags;  points : the same in memory, of a stream a sample of the points of each
+    y : (n,) labels as given
     labels : (n,) numbers; of classes their places among these
     classes : (k,), or None for real labels
     predictions : `Joined`, by name of the model;  baseline : without looking into the bags
@@ -43,6 +52,7 @@ class Case:
     """
 
     bags: Bags
+    points: Bags
     y: np.ndarray
     labels: Float64[np.ndarray, " n"]
     classes: np.ndarray | None
@@ -61,6 +71,11 @@ class Case:
         return [f"{text} (bag {i})" for i, text in enumerate(texts)]
 
     @property
+    def sampled(self) -> bool:
+        """Whether only a sample of the points is in memory."""
+        return self.points is not self.bags
+
+    @property
     def many(self) -> bool:
         """Whether there are more than two classes: then what is drawn is of the predicted one."""
         return self.classes is not None and len(self.classes) > 2
@@ -69,6 +84,14 @@ class Case:
     def sizes(self) -> Float64[np.ndarray, " n"]:
         """Number of points of each bag."""
         return self.bags.sizes.astype(np.float64)
+
+
+def points_of(bags: Bags, seed: int) -> Bags:
+    """Return bags in memory: these, or of a stream some points of each at random, in one pass."""
+    if not isinstance(bags, BagStream):
+        return bags
+    most = SAMPLE_NUMBERS // (bags.n_bags * bags.n_features)
+    return bags.some(np.arange(bags.n_bags), int(np.clip(most, 1, SAMPLE_POINTS)), seed)
 
 
 def name_of(bag_id: Any) -> str:

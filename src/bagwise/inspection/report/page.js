@@ -39,6 +39,7 @@
   const label = (i) => (isClass ? data.classes[data.labels[i]] : number(data.labels[i]));
   const place = (i) => (isMany ? model().said[i] : model().mean[i] >= 0.5 ? 1 : 0);
   const said = (i) => data.classes[place(i)];
+  const predicted = isClass ? "latent value" : "prediction";
   const stated = isClass ? `P(${isMany ? "predicted" : data.classes[1]})` : "";
   const inside = (i) => isClass ? said(i) === label(i)
     : model().lower[i] <= data.labels[i] && data.labels[i] <= model().upper[i];
@@ -123,7 +124,7 @@
 
   function row(i) {
     const cells = columns.map((column, k) => k === 0
-      ? element("th", { scope: "row" }, element("a", { href: link(i) }, column.text(i)))
+      ? element("th", { scope: "row", title: column.text(i) }, element("a", { href: link(i) }, column.text(i)))
       : element("td", column.words ? {} : { class: "number" }, column.text(i)));
     const made = element("tr", {}, ...cells);
     made.addEventListener("click", (event) => {
@@ -280,14 +281,29 @@
   function pointsTable(i) {
     const points = (model().points || {})[i];
     if (!points) return [];
-    const rows = points.map(([which, contribution, text]) => element("tr", {},
-      element("th", { scope: "row" }, String(which)),
-      element("td", { class: "number" }, number(contribution)),
-      element("td", {}, text)));
-    const head = ["point", "pushes by", "its features"].map((name) => element("th", { scope: "col" }, name));
+    const rows = points.map(([which, contribution, text]) => [...(which === null ? [] : [String(which)]), number(contribution), text]);
+    const some = data.sampled ? `${whole(data.sampled[i])} drawn from ${whole(data.sizes[i])}` : whole(data.sizes[i]);
     return [element("h3", {}, "Points that push the prediction most"),
-      element("table", {}, element("caption", {}, `${points.length} of ${whole(data.sizes[i])}: what each adds to the ${isClass ? "latent value" : "prediction"} of the average bag`),
-        element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows))];
+      table(`${points.length} of ${some}: what each adds to the ${predicted} of the average bag`,
+        [...(data.sampled ? [] : ["point"]), "pushes by", "its features"], rows)];
+  }
+
+  function columnsTable(i) {
+    const found = (model().columns || {})[i];
+    if (!found) return [];
+    const some = data.sizes[i] > data.column_points ? `, found from ${data.column_points} of its points` : "";
+    return [element("h3", {}, "Columns that push the prediction most"),
+      table(`From the ${predicted} of the average bag to that of this one${some}`, ["column", "pushes by"],
+        found.map(([name, contribution]) => [name, number(contribution)]))];
+  }
+
+  // A table whose column "pushes by" has numbers; the first of each row names it.
+  function table(caption, head, rows) {
+    const kind = (k) => (head[k] === "pushes by" ? { class: "number" } : {});
+    const cell = (text, k) => element(k ? "td" : "th", { ...(k ? {} : { scope: "row" }), ...kind(k) }, text);
+    return element("table", {}, element("caption", {}, caption),
+      element("thead", {}, element("tr", {}, ...head.map((name, k) => element("th", { scope: "col", ...kind(k) }, name)))),
+      element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map(cell)))));
   }
 
   function show(i) {
@@ -300,7 +316,7 @@
       element("h3", {}, "Prediction and label"), ...intervalPicture(i),
       element("h3", {}, "Where the uncertainty is from"), ...partsPicture(i),
       element("h3", {}, "How many more points?"), ...curvePicture(i),
-      ...pointsTable(i));
+      ...columnsTable(i), ...pointsTable(i));
     const place = order.indexOf(i);
     $("before").disabled = place <= 0;
     $("after").disabled = place < 0 || place === order.length - 1;
@@ -338,7 +354,7 @@
   // The style sheet follows the system; the button overrules it.
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (document.documentElement.dataset.theme || (dark.matches ? "dark" : "light")) === "dark";
-  const press = () => $("theme").setAttribute("aria-pressed", String(isDark()));
+  const press = () => { $("theme").textContent = isDark() ? "Light colours" : "Dark colours"; };
   $("theme").addEventListener("click", () => {
     document.documentElement.dataset.theme = isDark() ? "light" : "dark";
     press();
@@ -350,6 +366,7 @@
   for (const cell of document.querySelectorAll(".bag-name")) {
     const i = data.ids.indexOf(cell.textContent);
     if (i >= 0) cell.replaceChildren(element("a", { href: link(i) }, data.ids[i]));
+    cell.title = cell.textContent;
   }
 
   makeHead();

@@ -8,10 +8,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from bagwise._utils.atomic import replaceable, replacing
 from bagwise._utils.templates import asset, render
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.inspection.report.case import Case
+from bagwise.inspection.report.columns import Explained
 from bagwise.inspection.report.comparison import Comparison
 from bagwise.inspection.report.novelty import Novelty
 from bagwise.inspection.report.reasons import Reasons
@@ -44,8 +47,11 @@ def page(case: Case, comparison: Comparison) -> str:
             "points of numbers, whose columns it shows",
             "Use model.explain, bagwise.plots and cross_validate.",
         )
-    novelty = Novelty.of(case.bags, case.seed)
+    novelty = Novelty.of(case.points, case.seed)
     reasons = {name: Reasons(case, name, novelty) for name in case.predictions}
+    best = reasons[comparison.best.name]
+    by_surprise = np.argsort(-np.abs(best.surprise), kind="stable")
+    explained = Explained.of(case, best.prediction, by_surprise)
     style, script = asset(HERE, "page.css"), asset(HERE, "page.js")
     return render(
         HERE,
@@ -57,8 +63,8 @@ def page(case: Case, comparison: Comparison) -> str:
         # id of a bag contains, it stays text.
         policy=f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; "
         "base-uri 'none'; form-action 'none'",
-        data=page_data(case, comparison, reasons),
-        **content(case, comparison, reasons),
+        data=page_data(case, comparison, reasons, explained),
+        **content(case, comparison, reasons, explained),
     )
 
 

@@ -16,11 +16,18 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from bagwise.inspection import plots
 from bagwise.inspection.plots.coverage import Transformed, histogram
+from bagwise.inspection.plots.labels import SIZE_COLORS
 from bagwise.inspection.plots.style import BLUE, CYCLE, ORANGE
 from bagwise.inspection.report.case import Case, name_of
+from bagwise.inspection.report.columns import (
+    COLUMN_POINTS,
+    Explained,
+    column_names,
+    column_values,
+)
 from bagwise.inspection.report.comparison import CLEAR, Comparison, Estimate, minus, shown
 from bagwise.inspection.report.svg import canvas, element, variable
-from bagwise.predictions.by_size import rows_by_size
+from bagwise.predictions.by_size import equal_shares, rows_by_size
 from bagwise.predictions.counts import CountPrediction
 from bagwise.predictions.joined import Joined, JoinedManyClassPrediction, JoinedPrediction
 from bagwise.predictions.metrics import binomial_interval, pit, reliability
@@ -37,6 +44,14 @@ MAX_SERIES = 5
 NAME_WIDTH = 24
 MAX_NAMES = 12
 PERCENT = FuncFormatter(lambda share, _: minus(f"{100 * share:.6g} %"))
+# Columns in the picture of what they add, and of which the values are drawn.
+MAX_BARS = 20
+MAX_COLUMNS = 30
+# Share of the values at either end of a column that lies in its first or last bar, however far.
+TAIL = 0.005
+SMALL = (2.6, 1.35)
+# Range beyond which whole numbers are drawn as others are.
+WHOLE = 1e6
 SIZES_TEXT = "points in the bag (log scale)"
 
 
@@ -110,7 +125,7 @@ def coverage_by_size(case: Case, comparison: Comparison) -> Picture:
         )
         caption = (
             f"Share of labels inside their {level} interval: near the dashed line if the model is "
-            "as sure as it should be. Whiskers are 95 % intervals."
+            f"as sure as it should be. Whiskers are 95 % intervals.{_undrawn(comparison)}"
         )
         return Picture("Coverage by bag size", element(ax, name), caption, legend)
 
@@ -133,7 +148,7 @@ def bias_by_size(case: Case, comparison: Comparison) -> Picture:
         what = "bags whose predicted class is right" if case.many else "the second class"
         caption = (
             f"Share of {what} minus its mean predicted probability: near zero if calibrated. "
-            "Whiskers reach two standard errors to either side."
+            f"Whiskers reach two standard errors to either side.{_undrawn(comparison)}"
         )
         return Picture("Calibration by bag size", element(ax, name), caption, legend)
 
@@ -256,6 +271,85 @@ def spread_by_size(case: Case, prediction: Joined) -> Picture:
         )
 
 
+def importance(case: Case, explained: Explained, model: str) -> list[Picture]:
+    """Draw how far columns push predictions of bags apart; nothing if the model does not say."""
+    values = explained.importance
+    if values is None or not values.any():
+        return []
+    names, n = column_names(case.bags), sum(b in explained.by_column for b in explained.drawn)
+    order = np.argsort(-values, kind="stable")[:MAX_BARS]
+    what = "prediction" if case.classes is None else "latent value"
+    left = len(values) - len(order)
+    rest = f" {left} that add less are left out." if left else ""
+    with canvas(height=0.16 * len(order) + 0.7) as ax:
+        ax.barh(range(len(order)), values[order], 0.72, color=BLUE)
+        ax.set_yticks(range(len(order)), [_brief(names[k]) for k in order])
+        ax.set(xlabel=f"mean change of the {what}", ylim=(len(order) - 0.4, -0.6))
+        ax.grid(visible=False)
+        told = ", ".join(f"{names[k]} {shown(float(values[k]), 3)}" for k in order)
+        caption = (
+            f"By {model}: how far what a column adds to the {what} of a bag is, on average, from "
+            f"what it adds to the average bag. From {n:,} bags drawn at random, and at "
+            f"most {COLUMN_POINTS} points of each.{rest}"
+        )
+        svg = element(ax, f"Mean change by column: {told}.")
+        return [Picture("What the columns add", svg, caption)]
+
+
+def column_histograms(case: Case, explained: Explained) -> list[Picture]:
+    """Draw the values of columns: of the first, or if there are many those that add most."""
+    names, found = column_names(case.bags), []
+    order = np.arange(len(names))
+    if explained.importance is not None:
+        order = np.argsort(-explained.importance, kind="stable")
+    chosen = set(order[:MAX_COLUMNS].tolist())
+    for k, (values, counts) in enumerate(column_values(case)):
+        if k in chosen:
+            kind = "Covariate: " if k >= case.bags.n_features else ""
+            found.append(_column_histogram(names[k], kind, values, counts))
+    return found
+
+
+def _column_histogram(name: str, kind: str, values: np.ndarray, counts: np.ndarray) -> Picture:
+    low, high = np.quantile(values, (TAIL, 1.0 - TAIL))
+    least, most = float(values.min()), float(values.max())
+    inner = np.clip(values, low, high) if low < high else values
+    whole = most - least < WHOLE and bool((values == np.round(values)).all())
+    edges = _whole_edges(inner) if whole else label_edges(inner)
+    shares = np.histogram(np.clip(values, edges[0], edges[-1]), edges, weights=counts)[0]
+    mean = shown(float(values @ counts), 3)
+    caption = f"{kind}{shown(least, 3)} to {shown(most, 3)}, mean {mean}"
+    with canvas(*SMALL) as ax:
+        _bars(ax, edges, shares)
+        ax.set(xlim=(edges[0], edges[-1]), ylabel="")
+        ax.yaxis.set_visible(False)
+        ax.xaxis.set_major_locator(MaxNLocator(3, integer=whole))
+        return Picture(name, element(ax, f"Histogram of {name}: {caption}."), caption)
+
+
+def _whole_edges(values: np.ndarray) -> np.ndarray:
+    """Return edges halfway between whole numbers, as many of these in each bin."""
+    low, high = np.floor(values.min()), np.ceil(values.max())
+    step = np.ceil((high - low + 1.0) / N_LABEL_BINS)
+    return np.arange(low - 0.5, high + step, step)
+
+
+def calibration_by_size(case: Case, prediction: JoinedPrediction) -> Picture:
+    """Draw the share of labels inside their intervals, at every level, by three groups of sizes."""
+    edges = equal_shares(case.sizes, SIZE_COLORS).tolist()
+    with canvas() as ax:
+        plots.calibration(prediction, case.y, sizes=case.sizes, edges=edges, ax=ax)
+        ax.set_aspect("auto")
+        legend = _legend(ax)
+        caption = (
+            "Share of labels inside the interval of each level: above the line where intervals are "
+            "too wide, below where too narrow. Chance keeps a right model in the bands, of the "
+            "fewest and the most bags; dots are where a group is outside of its own."
+        )
+        name = "Share of labels inside against the level of the interval, by bag size."
+        return Picture("Calibration at every level", element(ax, name), caption, legend)
+
+
 def size_edges(sizes: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " m"]:
     """Return edges halfway between whole sizes, about evenly apart on a log scale.
 
@@ -324,6 +418,12 @@ def _by_size(
     ax.set_xticks(range(len(groups)), [name for name, _ in groups])
     ax.yaxis.set_major_formatter(PERCENT)
     return [(variable(color), model.name) for color, model in zip(CYCLE, models, strict=False)]
+
+
+def _undrawn(comparison: Comparison) -> str:
+    """Name the models for which a picture has no colours; the table by bag size has them all."""
+    rest = [model.name for model in comparison.models[MAX_SERIES:]]
+    return f" The table of scores by bag size also has {', '.join(rest)}." if rest else ""
 
 
 def _bars(ax: Axes, edges: np.ndarray, counts: np.ndarray) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from bagwise.bags.bags import Bags
+from bagwise.estimators.explanation import Explanation
 from bagwise.inspection.report.case import Case, name_of
+from bagwise.inspection.report.columns import COLUMN_POINTS, Explained, column_names
 from bagwise.inspection.report.comparison import Comparison, minus
 from bagwise.inspection.report.reasons import Reasons
 from bagwise.predictions.joined import Joined, JoinedManyClassPrediction
@@ -19,13 +20,14 @@ DIGITS = 6
 N_GRID = 40
 # The curve goes to so many times the size of the largest bag.
 GRID_REACH = 4.0
-# Points of a bag, bags, and features of a point that the page has room for.
+# Points of a bag, and features of a point, that the page has room for.
 MAX_POINTS = 5
-MAX_BAGS = 200
 MAX_FEATURES = 8
 
 
-def page_data(case: Case, comparison: Comparison, reasons: dict[str, Reasons]) -> dict[str, Any]:
+def page_data(
+    case: Case, comparison: Comparison, reasons: dict[str, Reasons], explained: Explained
+) -> dict[str, Any]:
     """Return what the script needs: columns of all bags, and of each model's predictions."""
     grid = size_grid(case)
     models: list[dict[str, Any]] = []
@@ -38,18 +40,19 @@ def page_data(case: Case, comparison: Comparison, reasons: dict[str, Reasons]) -
             | {"curves": [rounded(curve) for curve in _bag_sd(prediction, grid)]}
             | {"why": _why(reasons[scores.name])}
         )
-    best = reasons[comparison.best.name]
-    by_surprise = np.argsort(-np.abs(best.surprise), kind="stable")
-    models[0]["points"] = influential_points(case.bags, best.prediction, by_surprise)
+    models[0]["points"] = influential_points(case, explained)
+    models[0]["columns"] = pushing_columns(case, explained)
     first = case.predictions[comparison.best.name]
     effective = first.sizes
-    weighted = effective is not None and case.bags.weights is not None
+    weighted = effective is not None and case.bags.weighted
     return {
         "classes": None if case.classes is None else [name_of(c) for c in case.classes.tolist()],
         "level": case.level,
         "decimals": decimals(case),
         "ids": case.names,
         "sizes": case.bags.sizes.tolist(),
+        "column_points": COLUMN_POINTS,
+        "sampled": case.points.sizes.tolist() if case.sampled else None,
         "effective": rounded(effective) if weighted else None,
         "labels": rounded(case.labels),
         "folds": first.fold.tolist(),
@@ -124,37 +127,48 @@ def rounded(values: Any) -> list[float | None]:
     return [int(v) if v.is_integer() else v if np.isfinite(v) else None for v in short]
 
 
-def influential_points(
-    bags: Bags, prediction: Joined, by_interest: np.ndarray
-) -> dict[str, list[list[Any]]]:
+def influential_points(case: Case, explained: Explained) -> dict[str, list[list[Any]]]:
     """Return for some bags their most influential points: number, contribution, features in words.
 
-    Parameters
-    ----------
-    bags : all bags;  prediction : whose pieces have the fitted models
-    by_interest : positions of bags, those to be explained first; the first 200 are
-
-    Notes
-    -----
-    Contributions are those of ``model.explain(bag)``; pieces without a model that has it are left
-    out.
+    Contributions are those of ``model.explain(bag)``. Points of a sample have no number.
     """
-    found, fold = {}, prediction.fold
-    for bag in by_interest[:MAX_BAGS].tolist():
-        model = prediction.pieces[int(fold[bag])].model
-        if hasattr(model, "explain"):
-            pushes = model.explain(bags[bag : bag + 1]).points
-            found[str(bag)] = _strongest(bags, bag, np.asarray(pushes, dtype=np.float64))
+    names = column_names(case.bags)[: case.bags.n_features]
+    return {str(bag): _strongest(case, names, explained.each[bag]) for bag in _told(explained)}
+
+
+def _told(explained: Explained) -> list[int]:
+    return [bag for bag in explained.shown.tolist() if bag in explained.each]
+
+
+def _strongest(case: Case, names: list[str], why: Explanation) -> list[list[Any]]:
+    pushes = np.asarray(why.points, dtype=np.float64)
+    order = np.argsort(-np.abs(pushes), kind="stable")[:MAX_POINTS]
+    return [
+        [None if case.sampled else k + 1, _brief(pushes[k]), _words(names, why.bag_points[k])]
+        for k in order.tolist()
+    ]
+
+
+def _words(names: list[str], point: np.ndarray) -> str:
+    """Write the features of a point."""
+    some = [f"{n} {minus(f'{v:.4g}')}" for n, v in zip(names[:MAX_FEATURES], point, strict=False)]
+    return ", ".join(some) + (", …" if len(names) > MAX_FEATURES else "")
+
+
+def pushing_columns(case: Case, explained: Explained) -> dict[str, list[list[Any]]]:
+    """Return for some bags what their strongest columns add, and the others: name, contribution."""
+    names, found = column_names(case.bags), dict[str, list[list[Any]]]()
+    for bag in _told(explained):
+        if bag in explained.by_column:
+            values = explained.by_column[bag]
+            order = np.argsort(-np.abs(values), kind="stable")
+            rows = [[names[k], _brief(values[k])] for k in order[:MAX_FEATURES].tolist()]
+            if len(rest := order[MAX_FEATURES:]):
+                others = f"{len(rest)} other{'s' * (len(rest) > 1)}"
+                rows.append([others, _brief(values[rest].sum())])
+            found[str(bag)] = [["the average point", _brief(explained.each[bag].reference)], *rows]
     return found
 
 
-def _strongest(bags: Bags, bag: int, pushes: np.ndarray) -> list[list[Any]]:
-    order = np.argsort(-np.abs(pushes), kind="stable")[:MAX_POINTS]
-    return [[k + 1, float(f"{pushes[k]:.4g}"), _words(bags, bags[bag][k])] for k in order.tolist()]
-
-
-def _words(bags: Bags, point: np.ndarray) -> str:
-    """Write the features of a point."""
-    names = bags.feature_names or tuple(f"x{k}" for k in range(bags.n_features))
-    some = [f"{n} {minus(f'{v:.4g}')}" for n, v in zip(names[:MAX_FEATURES], point, strict=False)]
-    return ", ".join(some) + (", …" if len(names) > MAX_FEATURES else "")
+def _brief(value: float) -> float:
+    return float(f"{value:.4g}")

@@ -10,6 +10,7 @@ import numpy as np
 
 import bagwise
 from bagwise.inspection.report.case import Case, name_of
+from bagwise.inspection.report.columns import MAX_SPLIT, Explained
 from bagwise.inspection.report.comparison import (
     CLEAR,
     Comparison,
@@ -21,7 +22,10 @@ from bagwise.inspection.report.comparison import (
 )
 from bagwise.inspection.report.pictures import (
     bias_by_size,
+    calibration_by_size,
+    column_histograms,
     coverage_by_size,
+    importance,
     label_histogram,
     pit_histogram,
     predicted_against_true,
@@ -43,11 +47,15 @@ SCORE_NAMES = {
     "brier": "Brier score",
     "accuracy": "accuracy",
     "calibration": "observed − predicted",
+    "slope": "slope",
 }
 REAL_SCORES = ("rmse", "nll", "crps", "coverage", "width")
 CLASS_SCORES = ("log_loss", "brier", "accuracy")
-GROUP_SCORES = {False: ("rmse", "nll", "coverage"), True: ("log_loss", "accuracy")}
-PERCENT = ("coverage", "accuracy")
+GROUP_SCORES = {
+    False: ("rmse", "nll", "coverage"),
+    True: ("log_loss", "accuracy", "calibration", "slope"),
+}
+PERCENT = ("coverage", "accuracy", "calibration")
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,9 @@ class Table:
     over: Sequence[tuple[str, int]] = ()
 
 
-def content(case: Case, comparison: Comparison, reasons: dict[str, Reasons]) -> dict[str, Any]:
+def content(
+    case: Case, comparison: Comparison, reasons: dict[str, Reasons], explained: Explained
+) -> dict[str, Any]:
     """Return what the template of the page asks for."""
     bags, real = case.bags, case.classes is None
     counts = {"bags": bags.n_bags, "points": bags.n_points, "features": bags.n_features}
@@ -84,8 +94,12 @@ def content(case: Case, comparison: Comparison, reasons: dict[str, Reasons]) -> 
         "facts": {name: f"{count:,}" for name, count in counts.items()},
         "findings": in_short(case, comparison),
         "data_pictures": [size_histogram(case), label_histogram(case)],
-        "columns": {"Features": bags.feature_names, "Covariates": bags.covariate_names},
-        "weighted": bags.weights is not None,
+        "sample": _sample(case),
+        "importance": importance(case, explained, comparison.best.name),
+        "columns": column_histograms(case, explained),
+        "n_columns": bags.n_features + bags.n_covariates,
+        "max_split": MAX_SPLIT if bags.n_features > MAX_SPLIT else None,
+        "weighted": bags.weighted,
         "primary": SCORE_NAMES[comparison.primary],
         "scores": _score_table(case, comparison),
         "scores_by_size": _group_table(case, comparison),
@@ -102,12 +116,25 @@ def _of_model(case: Case, reasons: Reasons) -> dict[str, Any]:
         least = "Least expected: most standard deviations off"
         worst = [("Largest errors", reasons.largest()), (least, reasons.most_surprising())]
     first = predicted_against_true if real else probability_histogram
+    calibration = [pit_histogram, calibration_by_size] if real else [reliability_diagram]
     return {
         "name": reasons.name,
-        "calibration": (pit_histogram if real else reliability_diagram)(case, prediction),
+        "calibration": [draw(case, prediction) for draw in calibration],
         "pictures": [first(case, prediction), spread_by_size(case, prediction)],
         "worst": [_worst_table(case, reasons, caption, chosen) for caption, chosen in worst],
     }
+
+
+def _sample(case: Case) -> str | None:
+    """Say that points are a sample, if they are."""
+    if not case.sampled:
+        return None
+    return (
+        "The points of these bags stay on disk. What this page says of single points and columns "
+        f"is from a sample: at most {int(case.points.sizes.max()):,} points of each bag, drawn at "
+        f"random, {case.points.n_points:,} of {case.bags.n_points:,}. Predictions, scores and "
+        "sizes are of all points."
+    )
 
 
 def _score_table(case: Case, comparison: Comparison) -> Table:
@@ -148,7 +175,7 @@ def _group_table(case: Case, comparison: Comparison) -> Table:
 
 def _group_cell(model: ModelScores, group: int, score: str) -> Cell:
     value = model.table.rows[group][score]
-    return Cell(f"{100 * value:.1f} %" if score in PERCENT else shown(value), number=True)
+    return Cell(minus(f"{100 * value:.1f} %") if score in PERCENT else shown(value), number=True)
 
 
 def _worst_table(case: Case, reasons: Reasons, caption: str, bags: np.ndarray) -> Table:

@@ -56,11 +56,11 @@ CIRCLE = re.compile(r"M 0 ([\d.]+)\s+(C[^C]+){8}$")
 
 
 @contextmanager
-def canvas() -> Iterator[Axes]:
+def canvas(width: float = SIZE[0], height: float = SIZE[1]) -> Iterator[Axes]:
     """Give axes to draw on, in the style of the page, and to make an element of."""
     with matplotlib.rc_context(RULES), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has other fonts
-        yield Figure(figsize=SIZE, layout="constrained").subplots()
+        yield Figure(figsize=(width, height), layout="constrained").subplots()
 
 
 def element(ax: Axes, name: str) -> Markup:
