@@ -300,7 +300,7 @@ def test_what_was_left_out_is_in_the_notes_the_model_and_the_page(tmp_path):
     assert json.dumps(header["schema"]["left_out"]).count("text, such as") == 1
     done(bagwise("report", *run, "--model", "blr", "--folds", "2", cwd=tmp_path))
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "The data: Left out 1 column: " in page and "site" in page
+    assert "Columns that are not used" in page and "<strong>site</strong>: text, such as" in page
     quiet = bagwise("fit", *run, "--features", "a,b", "--out", "m", cwd=tmp_path)
     done(quiet)
     assert "Left out" not in quiet.stderr
