@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import stream_files
+from bagwise import KernelEmbedding
 from bagwise._utils.engines import Engine, LocalEngine, as_engine
 from bagwise.bags.bags import Bags, BagStream
 from bagwise.bags.tables.census import Census
@@ -209,6 +210,29 @@ def test_some_bags_of_a_file_are_those_of_the_same_bags_in_memory(tmp_path, key,
     assert_allclose(shares, expected.shares, rtol=1e-13)
     again = found[::-1]  # some of some
     assert_array_equal(again.rows_at(np.arange(again.n_points))[0], expected[::-1].points)
+
+
+@pytest.mark.parametrize("weights", [None, "w"])
+@pytest.mark.parametrize("piece_rows", [60, 10_000])
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_sums_of_some_bags_are_each_of_its_own_bag(tmp_path, key, piece_rows, weights):
+    """Also if a piece has all of the bags, which are asked for in another order."""
+    rows = stream_files.table(order="shuffled")
+    path = stream_files.write(tmp_path / "p.parquet", rows, row_group_size=20)
+    options = {"bag": "bag", "features": ["x", "z"], "weights": weights}
+    bags = Bags.from_parquet(path, **options)
+    stream = Bags.scan_parquet(
+        path, **options, engine="local", piece_rows=piece_rows, progress=False
+    )
+    if callable(key):
+        key = key(bags)
+    if isinstance(key, np.ndarray) and key.dtype == bool:
+        key = np.resize(key, bags.n_bags)
+    if not bags[key].n_bags:
+        key = slice(None, None, -1)  # none have no sums; all of them, backwards
+    embedding = KernelEmbedding(5, bandwidth=1.0).fit(bags)
+    found, expected = embedding.transform(stream[key]), embedding.transform(bags[key])
+    assert_allclose(found, expected, rtol=1e-12)
 
 
 def _rows_by_bag(part):

@@ -179,7 +179,7 @@ def summarise_each(
             continue
         work = partial(_sums_of, candidates=some, covariance=covariance, thrift=thrift)
         for found, places in bags.map_parts(work, "pooling points"):
-            if not sums and len(places) == bags.n_bags:  # numbered as they come: the same numbers
+            if not sums and np.array_equal(places, np.arange(bags.n_bags)):  # all, in this order
                 sums = found
                 continue
             sums = sums or _empty(bags, some, covariance, thrift)
