@@ -63,9 +63,10 @@ from bagwise.predictions.latent import Query
 
 PRIORS = ("learnt", "kernel")
 
-# Landmarks by default, and where kernels are compared.
+# Landmarks by default, and where kernels are compared; and points of a bag there, at most.
 LANDMARKS = 200
 TRIAL_LANDMARKS = 60
+TRIAL_POINTS = 500
 
 # Where the search for the variance of groups starts, labels standardised.
 START_GROUP = 0.05
@@ -212,7 +213,7 @@ class DistributionGP(BagEstimator):
         ways, tried = self._ways(bags), dict[Place, tuple[str, float]]()
         way, place, fitted = ways[0], 0, None
         if self.embedding.n_candidates > 1:
-            some = some_of(bags.n_bags, gp_fit.SEARCH_BAGS)
+            some = some_of(bags.n_bags, gp_fit.bags_to_compare(bags.n_bags, bags.n_points))
             few, known = bags.some(some, FEW_POINTS), task.take(some)
             self._few = some, few
             tried = self._try_out(few, known, ways)
@@ -311,7 +312,7 @@ class DistributionGP(BagEstimator):
         not.
         """
         some = some_of(bags.n_bags, gp_fit.TRIAL_BAGS)
-        bags, task = bags[some], task.take(some)
+        bags, task = bags.some(some, TRIAL_POINTS), task.take(some)
         tried = dict[Place, tuple[str, float]]()
         places = list(range(self.embedding.count(bags)))
         with Progress("choosing a kernel", len(places), wanted()) as bar:
@@ -684,10 +685,10 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         self, bags: Bags, task: Task, features: Features, head: AnyHead, few: Any
     ) -> AnyHead:
         """Return the head with a bag part that is true of bags that are cut in two."""
-        if few is None:
-            some = some_of(bags.n_bags, gp_fit.SEARCH_BAGS)
-            few = some, bags.some(some, FEW_POINTS)
-        some, bags = few
+        some, bags = (np.arange(bags.n_bags), bags) if few is None else few
+        if len(some) > gp_fit.SEARCH_BAGS or few is None:
+            fewer = some_of(len(some), gp_fit.SEARCH_BAGS)
+            some, bags = some[fewer], bags.some(fewer, FEW_POINTS)
         cut = bags.sizes >= LEAST_TO_CUT
         if bags.weights is not None:
             cut &= np.minimum.reduceat(bags.weights, bags.offsets[:-1]) > 0

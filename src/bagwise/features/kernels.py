@@ -285,8 +285,11 @@ class Additive(Kernel):
         return frequencies
 
 
-# Bandwidths of the parts of a mixed kernel, in units of its own.
+# Bandwidths of the parts of a mixed kernel, in units of its own; and how often the coarse part is
+# squared to be the fine one, exp(−d²/2)^(ratio²).
 MIXED_SCALES = (1.0, 4.0)
+MIXED_RATIO = MIXED_SCALES[1] / MIXED_SCALES[0]
+MIXED_SQUARINGS = int(2.0 * np.log2(MIXED_RATIO))
 
 
 @dataclass(frozen=True)
@@ -311,11 +314,25 @@ class Mixed(Kernel):
 
     def __call__(self, x: Any, y: Any) -> Any:
         """Return the Gram matrix (n, m)."""
-        return _mean_of([part(x, y) for part in self.parts(x.shape[1])])
+        return self._mean(x, y, np.float64)
 
     def single(self, x: Any, y: Any) -> Any:
         """Return the Gram matrix in single precision."""
-        return _mean_of([part.single(x, y) for part in self.parts(x.shape[1])])
+        return self._mean(x, y, np.float32)
+
+    def _mean(self, x: Any, y: Any, dtype: Any) -> Any:
+        """Return the mean of the parts: those of one distance are powers of each other."""
+        coarse, p = max(MIXED_SCALES) * self._scale(), x.shape[1]
+        total = np.zeros((len(x), len(y)), dtype)
+        for j in range(p):
+            here, there = x[:, j : j + 1], y[:, j : j + 1]
+            half = _minus_half_squared_distance(here, there, coarse / np.sqrt(p))
+            _add_at_both_scales(total, half.astype(dtype, copy=False))
+        total /= p
+        half = _minus_half_squared_distance(x, y, coarse)
+        _add_at_both_scales(total, half.astype(dtype, copy=False))
+        total /= 2.0 * len(MIXED_SCALES)
+        return total
 
     def frequencies(self, n_features: int, n: int, rng: np.random.Generator) -> Any:
         """Draw as many frequencies from each of the parts, as far as that is possible."""
@@ -325,12 +342,17 @@ class Mixed(Kernel):
         return np.vstack([part.frequencies(n_features, count, rng) for part, count in drawn])
 
 
-def _mean_of(grams: list[Any]) -> Any:
-    total = grams[0]
-    for gram in grams[1:]:
-        total += gram
-    total /= len(grams)
-    return total
+def _add_at_both_scales(total: Any, half: Any) -> None:
+    """Add exp(h) and exp(16h), of which the second is a power of the first."""
+    if total.dtype == np.float32:  # in which a power would lose digits, and an exponential is cheap
+        fine = np.multiply(half, MIXED_RATIO**2)
+        total += np.exp(half, out=half)
+        total += np.exp(fine, out=fine)
+        return
+    total += np.exp(half, out=half)
+    for _ in range(MIXED_SQUARINGS):
+        np.square(half, out=half)
+    total += half
 
 
 KERNELS: dict[str, Kernel] = {

@@ -29,6 +29,10 @@ TRIAL_GROUPS = 4
 EXACT_BAGS = 3000
 BASIS_BAGS = 1000
 
+# Points up to which the best kernels are compared on all bags, as far as the process is exact: the
+# fit to them is then the last.
+COMPARED_POINTS = 500_000
+
 # Bags and steps of the search for scales, and steps that follow with all bags of the basis.
 SEARCH_BAGS = 700
 STEPS = 40
@@ -38,6 +42,12 @@ LAST_STEPS = 8
 # than the mode. And how many of them have a process, of memory that grows with the bags' square.
 SCALE_DRAWS = NUTS(chains=2, draws=600, warmup=150, target_accept=0.95)
 PROCESSES = 32
+
+
+def bags_to_compare(n_bags: int, n_points: int) -> int:
+    """Return on how many bags the best kernels are compared: all, if these are few enough."""
+    few = n_bags <= EXACT_BAGS and n_points <= COMPARED_POINTS
+    return n_bags if few else SEARCH_BAGS
 
 
 def try_out(problems: Problems, near: Scales | None = None) -> Any:
