@@ -1,6 +1,7 @@
 """Bags from pandas, polars and pyarrow."""
 
 import datetime
+import warnings
 
 import narwhals as nw
 import numpy as np
@@ -193,6 +194,18 @@ def test_columns_that_do_not_exist_or_have_two_roles(make):
         labels_of(make(), "y")
     with pytest.raises(InvalidBagsError, match="column 'outcome' is used twice"):
         Bags.from_frame(make(), bag="patient", features=["cd3", "outcome"], label="outcome")
+    with pytest.raises(InvalidBagsError, match="column 'cd3' is used twice"):
+        Bags.from_frame(make(), bag="patient", features=["cd3"], ignore="cd3")
+    with pytest.raises(InvalidBagsError, match="no column 'cd4'"):
+        Bags.from_frame(make(), bag="patient", ignore=["cd4"])
+
+
+def test_columns_to_be_ignored_are_no_features(make):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = Bags.from_frame(make(), bag="patient", label="outcome")[0].feature_names
+        fewer = Bags.from_frame(make(), bag="patient", label="outcome", ignore="cd3")[0]
+    assert "cd3" in whole and fewer.feature_names == tuple(n for n in whole if n != "cd3")
 
 
 def test_no_features_are_left(make):

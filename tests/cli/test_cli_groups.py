@@ -37,9 +37,25 @@ def test_groups_by_a_column(folder, column):
     assert len(pd.read_csv(folder / "p.csv")) == 60
 
 
+def test_the_column_of_groups_is_no_feature(folder):
+    """A year is a number, and would be one; what is to be ignored is not spoken of."""
+    done(fit(folder, "--groups", "year", "--one-hot", "clinic", *QUICK))
+    model = load(folder / "m.bagwise")
+    assert len(model.groups_) == 12 and "year" not in model.feature_names_in_
+    assert len(model.feature_names_in_) == 13
+    ended = fit(folder, "--groups", "year", "--ignore", "clinic", *QUICK)
+    done(ended)
+    assert load(folder / "m.bagwise").feature_names_in_.tolist() == ["x"]
+    assert "clinic" not in ended.stderr
+
+
+def test_notes_name_options_of_the_command(folder):
+    told = fit(folder, "--ignore", "year", *QUICK).stderr
+    assert "'clinic'" in told and "encode categories with --one-hot" in told
+    assert "features=" not in told
+
+
 def test_what_groups_do_not_go_with(folder):
-    told = refused(fit(folder, "--groups", "year", *QUICK), code=2)
-    assert "--groups without --features" in told
     told = refused(fit(folder, "--features", "x", "--groups", "year", "--sums", "s.sums"), code=2)
     assert "--sums with --groups" in told
     told = refused(fit(folder, "--features", "x", "--groups", "year", "--model", "shrinkage"))

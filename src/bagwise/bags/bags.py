@@ -233,6 +233,7 @@ class Bags(StackedBags):
         na_values: Any = (),
         decimal: str = ".",
         thousands: str | None = None,
+        ignore: Any = (),
     ) -> Any:
         """Make bags from a data frame with one row per point; with ``label``, also the labels.
 
@@ -267,6 +268,8 @@ class Bags(StackedBags):
             ``[-999, "n.d."]``, ``{"age": 99}``.
         decimal, thousands : str, optional
             The marks in numbers that are text, as in ``"1.234,5"``.
+        ignore : str or sequence of str
+            Columns that are no features, without a word about them.
 
         Examples
         --------
@@ -277,7 +280,9 @@ class Bags(StackedBags):
         (('x',), array([2, 1]), array([0, 1]))
         """
         marks = {"na_values": na_values, "decimal": decimal, "thousands": thousands}
-        roles = Roles(bag, features, covariates, weights, label, one_hot, missing, **marks)
+        roles = Roles(
+            bag, features, covariates, weights, label, one_hot, missing, ignore=ignore, **marks
+        )
         return cls._of(read_bags(frame, roles, kind="frame", labels=labels))
 
     @overload

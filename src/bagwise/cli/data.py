@@ -249,8 +249,11 @@ def read_groups(
     from bagwise.bags.bags import BagStream
     from bagwise.bags.tables.reader import read_bags, scan_bags
 
-    first = (roles.features or [])[:1]
-    plan = replace(roles, label=column, features=first, covariates=[], one_hot=[])
+    first = data.schema.features[:1]  # the least that bags can be read with
+    encoded = {name: data.schema.one_hot[name] for name in first if name in data.schema.one_hot}
+    plan = replace(
+        roles, label=column, features=first, covariates=[], one_hot=encoded or [], ignore=[]
+    )
     if isinstance(data.bags, BagStream):
         table = scan_bags(points, plan, labels=labels, engine=engine)
     else:

@@ -15,6 +15,7 @@ from bagwise.cli.data import (
     TableData,
     batch_name,
     engine_of,
+    names,
     read,
     read_groups,
     roles_of,
@@ -56,6 +57,7 @@ def fit(
         ),
     ] = None,
     one_hot: options.OneHot = None,
+    ignore: options.Ignored = None,
     missing: options.MissingValues = options.Missing.ERROR,
     sep: options.Sep = None,
     decimal: options.Decimal = None,
@@ -106,11 +108,14 @@ def fit(
     if sums is not None:
         outputs.append(Output(sums, force, SUMS, option="--sums", text=False))
     check_outputs(outputs, inputs=[points, labels], json=json)
-    written = written_as(sep, decimal, thousands, na)
+    apart = names(ignore)
+    if groups is not None and features is None and groups not in names(covariates):
+        apart.append(groups)  # else a column of numbers would be a feature
+    written = written_as(sep, decimal, thousands, na) | {"ignore": apart}
     roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value, written)
     of_calibration, of_model = of_conformal(settings or []) if conformal else ({}, settings or [])
-    if groups is not None:
-        _check_groups(roles, sums)
+    if groups is not None and sums is not None:
+        raise _sums_with_groups()
     with engine_of(cluster, workers, stream) as engine:
         data = read(points, roles, labels=labels, stream=stream, engine=engine)
         also = CONFORMAL if conformal else ()
@@ -179,20 +184,12 @@ def _check_sums(unfitted: Any, *, conformal: bool) -> None:
         say("note: with --sums, bags are not centred (center=False): their means would move")
 
 
-def _check_groups(roles: Any, sums: Path | None) -> None:
-    """Refuse what groups do not go with."""
-    if roles.features is None:
-        raise WrongLine.because(
-            "--groups without --features",
-            "the columns of the points by name, or the group would be one of them",
-            "Add --features COLUMN,COLUMN.",
-        )
-    if sums is not None:
-        raise WrongLine.because(
-            "--sums with --groups, of which sums do not know",
-            "one of the two",
-            "Leave out --groups, or --sums.",
-        )
+def _sums_with_groups() -> WrongLine:
+    return WrongLine.because(
+        "--sums with --groups, of which sums do not know",
+        "one of the two",
+        "Leave out --groups, or --sums.",
+    )
 
 
 def _tuned(unfitted: Any, data: TableData, given: dict[str, Any]) -> Any:

@@ -107,6 +107,9 @@ WeightColumn = Annotated[
 OneHot = Annotated[
     list[str] | None, _columns(help="Columns of categories, to be encoded as 0/1 columns.")
 ]
+Ignored = Annotated[
+    list[str] | None, _columns(help="Columns that are no features, such as a note or a number.")
+]
 MissingValues = Annotated[
     Missing,
     typer.Option(

@@ -35,6 +35,7 @@ def report(
     covariates: options.CovariateColumns = None,
     weights: options.WeightColumn = None,
     one_hot: options.OneHot = None,
+    ignore: options.Ignored = None,
     missing: options.MissingValues = options.Missing.ERROR,
     sep: options.Sep = None,
     decimal: options.Decimal = None,
@@ -58,7 +59,7 @@ def report(
     check_outputs([page], inputs=[points, labels], json=json)
     from bagwise.inspection import report as pages
 
-    written = written_as(sep, decimal, thousands, na)
+    written = written_as(sep, decimal, thousands, na) | {"ignore": names(ignore)}
     roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value, written)
     data = read(points, roles, labels=labels, stream=stream)
     classes = are_classes(data.labels, task.value)

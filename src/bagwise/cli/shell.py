@@ -11,6 +11,7 @@ import functools
 import io
 import json
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -149,10 +150,34 @@ def _as_note(message: Warning | str, category: type[Warning], *_: Any, **__: Any
     say(f"note: {message}")
 
 
+# What messages call parameters of Bags.from_frame are options here, their values bare words.
+PARAMETER = re.compile(
+    r"\b(bag|features|covariates|weights|labels?|one_hot|ignore|missing|decimal|thousands|sep)="
+    r"""(?:\[?\.\.\.\]?|(["'])([\w ,.;-]*)\2)(?: or "(\w+)")?"""
+)
+
+
+def as_options(text: str) -> str:
+    """Return a message with the options of the command line in place of Python's parameters.
+
+    Examples
+    --------
+    >>> as_options('Use missing="drop" or "impute", or name them with one_hot=[...].')
+    'Use --missing drop or impute, or name them with --one-hot.'
+    """
+
+    def option(found: re.Match[str]) -> str:
+        name, _, value, other = found.groups()
+        words = [f"--{name.replace('_', '-')}", value or "", f"or {other}" if other else ""]
+        return " ".join(filter(None, words))
+
+    return PARAMETER.sub(option, text)
+
+
 def say(text: str) -> None:
     """Say something about the work to whoever watches, on stderr."""
     with suppress(OSError):  # if nobody can be told, the exit code says it
-        typer.echo(f"bagwise: {printable(' '.join(str(text).split()))}", err=True)
+        typer.echo(f"bagwise: {printable(' '.join(as_options(str(text)).split()))}", err=True)
 
 
 def answer(text: str) -> None:

@@ -121,7 +121,7 @@ class ReadReport:
             named = named[:NAMED] + ([f"and {rest:,} more"] if rest > 0 else [])
             lines.append(
                 f"Left out {number}: {', '.join(named)}. Name the columns to use with "
-                "features=[...], or encode categories with one_hot=[...]."
+                "features=[...], encode categories with one_hot=[...], or say ignore=[...]."
             )
         if self.constant:
             plural = len(self.constant) > 1

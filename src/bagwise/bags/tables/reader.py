@@ -491,7 +491,8 @@ class Reader:
         if isinstance(plan, Roles):
             wanted |= set() if plan.label is None else {plan.label}
             if self.by_default:
-                wanted |= source.header.columns - {*name_list(plan.bag), *name_list(plan.one_hot)}
+                spared = (plan.bag, plan.one_hot, plan.ignore)
+                wanted |= source.header.columns - {n for each in spared for n in name_list(each)}
         header = source.header
         text = [n for n in header.columns if n in wanted and may_hold_numbers(header.dtype(n))]
         if not text:

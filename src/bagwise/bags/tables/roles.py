@@ -40,6 +40,7 @@ class TableRoles(TypedDict, total=False):
     na_values: Any
     decimal: str
     thousands: str | None
+    ignore: Any
 
 
 class FileRoles(TableRoles, total=False):
@@ -84,6 +85,7 @@ class Roles:
     sep: str | None = None
     decimal: str = "."
     thousands: str | None = None
+    ignore: Any = ()
 
     def __post_init__(self) -> None:
         for role, name in (("label", self.label), ("weights", self.weights)):
@@ -129,11 +131,13 @@ class Roles:
         bag, covariates, others = name_list(self.bag), name_list(self.covariates), self.others
         categories = self._categories()
         elsewhere = set() if labels is None else set(labels.columns) - set(bag)
-        check_present(table, [name for name in others if name not in elsewhere])
+        ignored = name_list(self.ignore)
+        check_present(table, [name for name in (*others, *ignored) if name not in elsewhere])
         left_out: dict[str, str] = {}
         if self.features is None:
             check_present(table, [name for name in categories if name not in others])
-            known: dict[str, Any] = {**dict.fromkeys(categories), **dict.fromkeys(others, "")}
+            known: dict[str, Any] = dict.fromkeys(ignored, "")
+            known |= {**dict.fromkeys(categories), **dict.fromkeys(others, "")}
             reasons = {
                 name: known[name] if name in known else self._why_not(table, name, tallies)
                 for name in table.columns
@@ -146,7 +150,7 @@ class Roles:
         else:
             features = name_list(self.features)
             check_present(table, features)
-        self._check(others, features, left_out)
+        self._check([*others, *ignored], features, left_out)
         odd = [name for name in categories if name not in {*features, *covariates}]
         if odd:
             raise InvalidBagsError.because(
@@ -211,7 +215,7 @@ class Roles:
         if twice:
             raise InvalidBagsError.because(
                 f"column {twice[0]!r} is used twice",
-                "each column as bag, feature, covariate, weight or label, but only one of them",
+                "each column as bag, feature, covariate, weight or label, or ignored: one of them",
                 "Remove it from one, or copy it under another name if both are meant.",
             )
         if not name_list(self.bag):
