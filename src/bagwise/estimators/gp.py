@@ -213,8 +213,10 @@ class DistributionGP(BagEstimator):
         ways, tried = self._ways(bags), dict[Place, tuple[str, float]]()
         way, place, fitted = ways[0], 0, None
         if self.embedding.n_candidates > 1:
-            some = some_of(bags.n_bags, gp_fit.bags_to_compare(bags.n_bags, bags.n_points))
-            few, known = bags.some(some, FEW_POINTS), task.take(some)
+            every = gp_fit.compares_all(bags.n_bags, bags.n_points)
+            some = some_of(bags.n_bags, bags.n_bags if every else gp_fit.SEARCH_BAGS)
+            few = bags.some(some, int(bags.sizes.max()) if every else FEW_POINTS)
+            known = task.take(some)
             self._few = some, few
             tried = self._try_out(few, known, ways)
             losses = {at: loss for at, (_, loss) in tried.items()}

@@ -44,10 +44,9 @@ SCALE_DRAWS = NUTS(chains=2, draws=600, warmup=150, target_accept=0.95)
 PROCESSES = 32
 
 
-def bags_to_compare(n_bags: int, n_points: int) -> int:
-    """Return on how many bags the best kernels are compared: all, if these are few enough."""
-    few = n_bags <= EXACT_BAGS and n_points <= COMPARED_POINTS
-    return n_bags if few else SEARCH_BAGS
+def compares_all(n_bags: int, n_points: int) -> bool:
+    """Whether the best kernels are compared on all bags with all of their points."""
+    return n_bags <= EXACT_BAGS and n_points <= COMPARED_POINTS
 
 
 def try_out(problems: Problems, near: Scales | None = None) -> Any:
