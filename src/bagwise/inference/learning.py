@@ -5,7 +5,7 @@ start. For linear heads that is (:mod:`bagwise.inference.shrinkage`)
 
     J = −Σ_i log p(y_i | ξ_i, ν_i) + α^T K_z α/2ρ²
     ξ_i = f_i·γ + v·A_i^-1 (μ̂_i − m0)      ν_i = η α^T R_zz α − v·A_i^-1 v + σ²
-    A_i = ηR + Σ/N_i                         v = η R_uz α
+    A_i = ηR + τΣ/N_i                        v = η R_uz α
 
 with R, Σ, m0 and μ̂ all moving. J is a sum over bags, so that minibatches will do. The evidence of
 Bayesian linear regression and of Gaussian processes is not: it takes all bags at once,
@@ -44,6 +44,9 @@ LEAST_FREE = 1e-9
 # Directions in which K vanishes, as a share of the largest.
 NULL = 1e-10
 
+# Least τ that features are learnt with: what is left open of a bag is then as good as nothing.
+LEAST_SAMPLING = 1e-3
+
 # Share of a minibatch in the running covariance of features.
 MOVING = 0.1
 
@@ -63,7 +66,7 @@ class LearningProblem:
     design : (n, r);  sample_weight : (n,)
     start : start of the head's own parameters; ``alpha`` (k, s), ``gamma`` (k, r), and logs of
         ``noise``, ``prior_scale``; of evidence, logs of its scales
-    weight_var : ρ²
+    weight_var : ρ²;  sampling : τ
     shrinks : whether the embedding is a posterior;  spreads : whether its variance counts
     ridge : whether weights are penalised as they are, and not by K_z
     evidence : whether labels are told by the evidence of all bags
@@ -77,11 +80,16 @@ class LearningProblem:
     sample_weight: np.ndarray
     start: Theta
     weight_var: float
+    sampling: float
     shrinks: bool
     spreads: bool
     ridge: bool
     evidence: bool
     floor: float
+
+    def worth(self, sizes: Any) -> Any:
+        """Return N/τ, what bags are worth as samples."""
+        return sizes / max(self.sampling, LEAST_SAMPLING)
 
 
 @jax.custom_vjp
@@ -159,6 +167,7 @@ def log_likelihoods(
         eta = jnp.exp(theta["prior_scale"])
         within = _with_floor(within, problem.floor)
         v = eta * alpha @ crossed.T  # (k, d)
+        sizes = problem.worth(sizes)
         xi = v @ solve_each(R, within, eta, sizes, gaps).T
         var = jnp.zeros_like(xi)
         if problem.spreads:
@@ -256,7 +265,8 @@ def _gram(problem: LearningProblem, params: dict[str, Any], batch: Batch) -> tup
         return jnp.exp(theta["linear"]) * inner / jnp.mean(jnp.diag(inner)), sizes
     R, _, _ = problem.features.prior(params["features"])
     eta = jnp.exp(theta["prior_scale"])
-    solved = eta * solve_each(R, _with_floor(within, problem.floor), eta, sizes, gaps)
+    within, worth = _with_floor(within, problem.floor), problem.worth(sizes)
+    solved = eta * solve_each(R, within, eta, worth, gaps)
     inner = solved @ R @ solved.T
     inner = inner / jnp.mean(jnp.diag(inner))  # so that scales mean the same whatever the features
     norms = jnp.diag(inner)
