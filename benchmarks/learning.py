@@ -275,7 +275,7 @@ class Recipe:
     from all weights 0 and all scales 1, and ends by the validation bags.
     """
 
-    epochs, patience, size, rate = 300, 40, 50, 0.02
+    epochs, patience, size, rate = 300, 60, 100, 0.1
 
     def __init__(self, model: Any, data: Any) -> None:
         from bagwise.embedding.sums import summarise

@@ -138,6 +138,10 @@ def test_weights_of_points_find_those_that_matter_and_bags_are_as_small_as_they_
     marked = test[0][:, 0] > 0.5
     assert told.shares[marked].min() > told.shares[~marked].max()
     assert_allclose(told.baseline + told.points.sum(), model.predict(test)[0], rtol=1e-8)
+    heaviest, worth = int(np.argmax(told.shares)), sizes[0]
+    assert f"row {heaviest} has the most, {told.shares[heaviest]:.0%} of all" in repr(told)
+    assert f"worth {worth:.3g} points of equal weight" in repr(told)
+    assert told.to_dict()["shares"] == told.shares.tolist()
 
 
 def test_weighed_points_are_points_with_weights(tmp_path):
@@ -268,6 +272,9 @@ def test_what_cannot_be_learnt_by_says_so(monkeypatch):
     bags, y = bags_and_labels()
     with pytest.raises(bagwise.BagwiseError, match="without labels"):
         embedding(learn="ard").fit(bags)
+    unknown = embedding(learn=Training("ard", validation=(3, 77)))
+    with pytest.raises(bagwise.BagwiseError, match="no bag has the id 77"):
+        bagwise.ShrinkageRegressor(unknown).fit(bags, y)
     few = bags[:2], y[:2]
     with pytest.raises(bagwise.BagwiseError, match="at least 1 bag held out"):
         bagwise.ShrinkageRegressor(KernelEmbedding(2, bandwidth=1.0, learn="ard")).fit(*few)
@@ -281,13 +288,30 @@ def test_what_cannot_be_learnt_by_says_so(monkeypatch):
     "given",
     [
         {"engine": "sgd"}, {"epochs": 0}, {"learning_rate": 0}, {"seed": -1},
-        {"validation": 1.0}, {"precision": "float16"}, {"bag_points": True},
+        {"validation": 1.0}, {"validation": ()}, {"precision": "float16"}, {"bag_points": True},
     ],
 )  # fmt: skip
 def test_settings_are_checked(given):
     (name,) = given
     with pytest.raises(bagwise.BagwiseError, match=name):
         Training(**given)
+
+
+@pytest.mark.parametrize("engine", ["lbfgs", "adam"])
+def test_bags_that_are_named_are_held_out_and_of_weight_0_used_for_nothing_else(engine, tmp_path):
+    bags, y = bags_and_labels()
+    named = Training("ard", engine=engine, epochs=3, batch_bags=8, validation=tuple(range(30, 40)))
+    alone, other = np.repeat([1.0, 0.0], [30, 10]), np.where(np.arange(40) < 30, y, y[::-1])
+    model = bagwise.ShrinkageRegressor(embedding(learn=named)).fit(bags, y, sample_weight=alone)
+    again = clone(model).fit(bags, other, sample_weight=alone)
+    # their labels tell when to end; what an epoch does, they have no part in
+    assert_allclose(again.history_.train[1:], model.history_.train[1:], rtol=1e-9)
+    assert not np.allclose(again.history_.validation, model.history_.validation)
+    counted = clone(model).fit(bags, y)
+    assert not np.allclose(counted.predict(bags), model.predict(bags))
+    bagwise.save(model, tmp_path / "m")
+    loaded = bagwise.load(tmp_path / "m").embedding.learn
+    assert loaded == named
 
 
 def test_learning_that_gains_nothing_says_so_and_leaves_features_alone(monkeypatch):

@@ -56,17 +56,29 @@ MOST_NUMBERS = 1 << 26
 State = dict[str, Any]
 
 
-def held_out(weights: np.ndarray, settings: Training) -> np.ndarray:
-    """Return the bags that are held out: a share, drawn at random, of those that count."""
-    counted = np.flatnonzero(weights > 0)
-    n_out = round(settings.validation * len(counted))
-    if not 1 <= n_out < len(counted) - 1:
+def held_out(ids: np.ndarray, weights: np.ndarray, settings: Training) -> np.ndarray:
+    """Return the bags that are held out: those named, or a share, drawn at random, that count."""
+    counted, asked = np.flatnonzero(weights > 0), settings.validation
+    if isinstance(asked, tuple):
+        out = np.flatnonzero([bag_id in asked for bag_id in ids.tolist()])
+        if missing := sorted(map(repr, set(asked) - set(ids.tolist()))):
+            raise BagwiseError.because(
+                f"no bag has the id {missing[0]}, which is in Training(validation=...)",
+                "ids of the bags that the model is fitted to",
+                "Leave it out, or add the bag: Bags.concatenate([train, validation]).",
+            )
+        n_out, said = len(out), f"validation names {len(out)} of {len(ids)} bags"
+    else:
+        n_out = round(asked * len(counted))
+        said = f"validation={asked:g} of {len(counted)} bags are {n_out}"
+        out = np.sort(np.random.default_rng(settings.seed).permutation(counted)[:n_out])
+    if n_out < 1 or len(np.setdiff1d(counted, out)) < 2:
         raise BagwiseError.because(
-            f"validation={settings.validation:g} of {len(counted)} bags are {n_out}",
+            said,
             "at least 1 bag held out and 2 to learn from",
-            "Give more bags, or another share in Training(validation=...).",
+            "Give more bags, or others in Training(validation=...).",
         )
-    return np.sort(np.random.default_rng(settings.seed).permutation(counted)[:n_out])
+    return out
 
 
 def learn(
@@ -141,6 +153,12 @@ class TrainingData:
         """Bags that features are learnt from."""
         return np.setdiff1d(np.flatnonzero(self.problem.sample_weight > 0), self.out)
 
+    @cached_property
+    def held_weights(self) -> np.ndarray:
+        """What each bag held out counts; those that are there for that alone, 1."""
+        weights = self.problem.sample_weight[self.out]
+        return np.where(weights > 0, weights, 1.0)
+
     def batch(self, which: np.ndarray, rng: np.random.Generator, rows: int | None = None) -> Batch:
         """Return some bags; of each at most so many points, drawn at random.
 
@@ -175,7 +193,7 @@ class TrainingData:
         everyone = np.arange(self.bags.n_bags)
         batch = self.batch(everyone, np.random.default_rng(self.settings.seed))
         told = np.zeros(self.bags.n_bags)
-        told[self.out] = self.problem.sample_weight[self.out]
+        told[self.out] = self.held_weights
         return batch | {"counted": batch["counted"] * (told == 0), "held_out": told}
 
     def epoch(self, number: int) -> Iterator[Batch]:
@@ -285,7 +303,8 @@ class Minibatches:
         self._data, rng = data, np.random.default_rng(data.settings.seed)
         self._out = None
         if len(data.out):
-            self._out = jax.tree.map(jnp.asarray, data.batch(data.out, rng))
+            batch = data.batch(data.out, rng) | {"counted": data.held_weights}
+            self._out = jax.tree.map(jnp.asarray, batch)
         moving, fixed = _split(params)
         state = {"params": moving, "fixed": fixed, "rate": 1.0}
         return state | {"opt": self._optimiser.init(moving), "moving": self._averages(params, 0)}
