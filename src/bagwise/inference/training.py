@@ -39,8 +39,9 @@ from bagwise.inference.learning import (
 )
 from bagwise.inference.settings import Training
 
-# Loss that has grown by so much per bag, from where it began, diverges.
-DIVERGED = 10.0
+# Loss that has grown by so much per bag, from where it began, diverges: labels, of unit variance, are
+# e times less likely than before anything was learnt.
+DIVERGED = 1.0
 LOWER_RATE = 0.1
 LEAST_RATE = 1e-3  # of the rate asked for, below which there is no use in lowering it
 LAST_RATE = 0.05  # of the rate at the start, by then
@@ -110,10 +111,10 @@ def learn(
     none = np.zeros(0, dtype=np.int64)
     with jax.enable_x64(settings.precision == "float64"), one_thread("blas"):
         engine = make(whole)
-        best, history = _run(engine, TrainingData(few, bags, scaled, settings, out))
+        best, history = Search(engine, TrainingData(few, bags, scaled, settings, out)).run()
         if history.best and history.end != "interrupted":
             data = TrainingData(whole, bags, scaled, settings, none)
-            best, _ = _run(engine, data, history.best)
+            best, _ = Search(engine, data, history.best).run()
         return whole.features.finish(jax.tree.map(np.float64, best["features"])), history
 
 
@@ -341,68 +342,80 @@ def _split(params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return {name: params[name] for name in params if name != "basis"}, fixed
 
 
-def _run(
-    engine: Whole | Minibatches, data: TrainingData, until: int | None = None
-) -> tuple[dict[str, Any], History]:
-    """Move the parameters until bags held out gain no more; return the best, and the way there.
+class Search:
+    """Epochs of an engine, until bags held out gain no more; the best parameters are kept.
 
     Without bags held out all epochs are made, until a given one, and the last parameters are the
     best.
     """
-    settings = data.settings
-    until = settings.epochs if until is None else until
-    state = engine.begin(start(data.problem), data)
-    state["best"] = state["params"]
-    first = engine.losses(state)
-    history = History((first[0],), (first[1],), "all epochs were made")
-    checkpoint = Checkpoint.of(data)
-    if checkpoint is not None:
-        state, history = checkpoint.load(state, history)
-    judged, base = len(data.out) > 0, max(history.train[0], 0.0)
-    with Progress("learning features", until, wanted()) as bar:
-        bar.advance(history.n_epochs)
-        while history.n_epochs < until:
-            if judged and history.since_best >= settings.patience:
-                history = history.ended("bags held out gained no more")
-                break
+
+    def __init__(
+        self, engine: Whole | Minibatches, data: TrainingData, until: int | None = None
+    ) -> None:
+        self.engine, self.data = engine, data
+        self.until = data.settings.epochs if until is None else until
+        self.judged = len(data.out) > 0
+        self.state = engine.begin(start(data.problem), data)
+        self.state["best"] = self.state["params"]
+        first = engine.losses(self.state)
+        self.history = History((first[0],), (first[1],), "all epochs were made")
+        self.checkpoint = Checkpoint.of(data)
+        if self.checkpoint is not None:
+            self.state, self.history = self.checkpoint.load(self.state, self.history)
+
+    def run(self) -> tuple[dict[str, Any], History]:
+        """Make all epochs; return the best parameters, and the way there."""
+        with Progress("learning features", self.until, wanted()) as bar:
+            bar.advance(self.history.n_epochs)
             try:
-                after, loss, out = engine.epoch(state, history.n_epochs + 1)
+                while self.goes_on():
+                    bar.advance(self.epoch())
             except KeyboardInterrupt:
-                history = history.ended("interrupted")
+                self.history = self.history.ended("interrupted")
                 _say(
-                    f"learning was interrupted after {history.n_epochs} epochs: the best features "
-                    "so far are kept. Fit again for more."
+                    f"learning was interrupted after {self.history.n_epochs} epochs: the best "
+                    "features so far are kept. Fit again for more."
                 )
-                break
-            if not np.isfinite(loss + out) or loss > base + DIVERGED:
-                slower = _slower(engine, state, data)
-                if slower is None:
-                    history = history.ended("diverged")
-                    break
-                state = slower
-                continue
-            state, history = after, history.then(loss, out)
-            if history.since_best == 0 or not judged:
-                state["best"] = state["params"]
-            if checkpoint is not None:
-                checkpoint.save(state, history)
-            bar.advance(1)
-    return state["best"], history
+        return self.state["best"], self.history
 
+    def goes_on(self) -> bool:
+        """Whether another epoch is to be made."""
+        if self.history.end == "diverged" or self.history.n_epochs >= self.until:
+            return False
+        if self.judged and self.history.since_best >= self.data.settings.patience:
+            self.history = self.history.ended("bags held out gained no more")
+            return False
+        return True
 
-def _slower(engine: Whole | Minibatches, state: State, data: TrainingData) -> State | None:
-    """Go back to the best parameters with a lower rate, and say so; None if that is no use."""
-    rate = float(state["rate"]) * LOWER_RATE
-    if not engine.has_rate or rate < LEAST_RATE:
-        if engine.has_rate:
-            _say("learning of features diverged; the best features so far are kept.")
-        return None
-    _say(
-        f"learning of features diverged: it goes on from the best so far with {rate:g} times the "
-        "learning rate that was asked for."
-    )
-    again = engine.begin(state["best"] | state["fixed"], data)
-    return again | {"rate": rate, "best": state["best"]}
+    def epoch(self) -> int:
+        """Make an epoch, or lower the rate if it diverges; return how many epochs were made."""
+        after, loss, out = self.engine.epoch(self.state, self.history.n_epochs + 1)
+        if not np.isfinite(loss + out) or loss > max(self.history.train[0], 0.0) + DIVERGED:
+            self.go_slower()
+            return 0
+        history = self.history.then(loss, out)
+        if history.since_best == 0 or not self.judged:
+            after["best"] = after["params"]
+        self.state, self.history = after, history
+        if self.checkpoint is not None:
+            self.checkpoint.save(self.state, self.history)
+        return 1
+
+    def go_slower(self) -> None:
+        """Go back to the best parameters with a lower rate, if that is of use, and say so."""
+        rate, has_rate = float(self.state["rate"]) * LOWER_RATE, self.engine.has_rate
+        if not has_rate or rate < LEAST_RATE:
+            self.history = self.history.ended("diverged")
+            if has_rate:
+                _say("learning of features diverged; the best features so far are kept.")
+            return
+        _say(
+            f"learning of features diverged: it goes on from the best so far with {rate:g} times "
+            "the learning rate that was asked for."
+        )
+        best = self.state["best"]
+        again = self.engine.begin(best | self.state["fixed"], self.data)
+        self.state = again | {"rate": rate, "best": best}
 
 
 def _say(sentence: str) -> None:
