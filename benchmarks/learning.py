@@ -1,7 +1,7 @@
 """Learnt features: whether they are better than fixed ones, and what they cost.
 
     python -m benchmarks.learning gamma [--seeds 23 24] | attention [--draws 3] | digits | text |
-                                  recipe [--seeds 23 24] | faces [--scale 1] | gradient
+                                  recipe [--seeds 23 24] | faces [--scale 1]
 
 ``gamma``: the paper's data, s5 = 25; the fixed grid's best bandwidth against bandwidth, scales of
 columns and landmarks learnt from there, for the linear shrinkage model and the Gaussian process.
@@ -15,7 +15,6 @@ splits the images; what was tried was tried with 1.
 ``recipe``: the authors' recipe (Adam on minibatches, early stopping, fixed landmarks) against the
 exact optimum of the same model.
 ``faces``: an epoch of minibatches on simulated faces, 19,545 bags of 4,096 features: time, memory.
-``gradient``: seconds of a gradient against one Cholesky factor per bag.
 """
 
 from __future__ import annotations
@@ -417,48 +416,10 @@ def _memory() -> str:
     )
 
 
-def gradient(n: int = 1000, d: int = 90) -> None:
-    """Print seconds of a gradient of A_i^-1 δ_i over n bags of distinct sizes."""
-    import jax
-    import jax.numpy as jnp
-
-    from bagwise.inference.learning import solve_each
-
-    rng = np.random.default_rng(0)
-    with jax.enable_x64(True):
-        root = rng.normal(size=(d, 3 * d))
-        R, S = jnp.asarray(root @ root.T / d), jnp.asarray(np.eye(d) + 0.1)
-        sizes, rows = jnp.asarray(np.arange(1.0, n + 1)), jnp.asarray(rng.normal(size=(n, d)))
-
-        def ours(R: Any, S: Any) -> Any:
-            return jnp.sum(solve_each(R, S, 0.7, sizes, rows) ** 2)
-
-        def one_by_one(R: Any, S: Any) -> Any:
-            def solve(size: Any, row: Any) -> Any:
-                factor = jax.scipy.linalg.cho_factor(0.7 * R + S / size)
-                return jnp.sum(jax.scipy.linalg.cho_solve(factor, row) ** 2)
-
-            return jnp.sum(jax.vmap(solve)(sizes, rows))
-
-        seconds = []
-        for function in (ours, one_by_one):
-            compiled = jax.jit(jax.grad(function, argnums=(0, 1)))
-            found = jax.block_until_ready(compiled(R, S))
-            best = np.inf
-            for _ in range(3):
-                start = time.perf_counter()
-                jax.block_until_ready(compiled(R, S))
-                best = min(best, time.perf_counter() - start)
-            seconds.append(best)
-            both = (found[0] + found[0].T) / 2.0  # a Cholesky factor reads one triangle alone
-            print(f"{function.__name__:12s} {best:.4f} s, |gradient| {jnp.linalg.norm(both):.6g}")
-        print(f"{seconds[1] / seconds[0]:.0f} times as fast")
-
-
 def main() -> None:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    names = ("gamma", "attention", "digits", "text", "recipe", "faces", "gradient")
+    names = ("gamma", "attention", "digits", "text", "recipe", "faces")
     parser.add_argument("what", choices=names)
     parser.add_argument("--seed", type=int, default=0, help="of digits and text")
     parser.add_argument("--scale", type=float, default=1.0, help="of faces, of the paper's number")
@@ -472,7 +433,6 @@ def main() -> None:
         "text": lambda: text(given.seed),
         "recipe": lambda: recipe(given.seeds),
         "faces": lambda: faces(given.scale),
-        "gradient": gradient,
     }[given.what]()
 
 

@@ -23,6 +23,7 @@ What is learnt here are the features alone: the head is fitted again to them, ex
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -94,7 +95,11 @@ class LearningProblem:
 
 @jax.custom_vjp
 def solve_each(R: Any, S: Any, eta: Any, sizes: Any, rows: Any) -> Any:
-    """Return (ηR + S/N_i)^-1 row_i for every row (n, d): all by one eigenbasis of (R, S)."""
+    """Return (ηR + S/N_i)^-1 row_i (n, d) for a row of each bag, or one (1, d) for all.
+
+    With a basis B in which B^T S B = 1 and B^T R B = diag(λ), it is t_i B^T with
+    t_i = row_i B / (ηλ + 1/N_i); the derivative is a few products of t with what is pulled back.
+    """
     return _solve_each(R, S, eta, sizes, rows)[0]
 
 
@@ -103,21 +108,24 @@ def _solve_each(R: Any, S: Any, eta: Any, sizes: Any, rows: Any) -> tuple[Any, A
     half = solve_triangular(root, R, lower=True)
     spectrum, turned = jnp.linalg.eigh(solve_triangular(root, half.T, lower=True))
     basis = solve_triangular(root.T, turned, lower=False)
-    whole = eta * jnp.maximum(spectrum, 0.0) + 1.0 / sizes[:, None]
-    solved = ((rows @ basis) / whole) @ basis.T
-    return solved, (basis, whole, solved, R, S, eta, sizes)
+    spectrum = jnp.maximum(spectrum, 0.0)
+    whole = eta * spectrum + 1.0 / sizes[:, None]
+    t = (rows @ basis) / whole
+    return t @ basis.T, (basis, spectrum, whole, t, eta, sizes, len(rows))
 
 
 def _solve_each_pulled(kept: Any, pull: Any) -> tuple[Any, ...]:
-    basis, whole, solved, R, S, eta, sizes = kept
-    pulled = ((pull @ basis) / whole) @ basis.T
-    product, by_size = pulled.T @ solved, (pulled / sizes[:, None]).T @ solved
+    basis, spectrum, whole, t, eta, sizes, n_rows = kept
+    p = (pull @ basis) / whole
+    product, by_size = (basis @ (each.T @ t) @ basis.T for each in (p, p / sizes[:, None]))
+    both = p * t
+    own = p if n_rows == len(t) else jnp.sum(p, axis=0, keepdims=True)
     return (
         -eta * 0.5 * (product + product.T),
         -0.5 * (by_size + by_size.T),
-        -jnp.sum(pulled * (solved @ R)),
-        jnp.sum(pulled * (solved @ S), axis=1) / sizes**2,
-        pulled,
+        -jnp.sum(both @ spectrum),
+        jnp.sum(both, axis=1) / sizes**2,
+        own @ basis.T,
     )
 
 
@@ -167,16 +175,16 @@ def log_likelihoods(
         eta = jnp.exp(theta["prior_scale"])
         within = _with_floor(within, problem.floor)
         v = eta * alpha @ crossed.T  # (k, d)
-        sizes = problem.worth(sizes)
-        xi = v @ solve_each(R, within, eta, sizes, gaps).T
-        var = jnp.zeros_like(xi)
-        if problem.spreads:
+        solve = partial(solve_each, R, within, eta, problem.worth(sizes))
+        if problem.spreads:  # A_i^-1 v gives both
+            solved = [solve(each[None]) for each in v]
+            xi = jnp.stack([jnp.sum(each * gaps, axis=1) for each in solved])
+            told = jnp.stack([each @ w for each, w in zip(solved, v, strict=True)])
             prior = eta * jnp.sum((alpha @ own) * alpha, axis=1)
-            told = [
-                solve_each(R, within, eta, sizes, jnp.broadcast_to(each, gaps.shape)) @ each
-                for each in v
-            ]
-            var = jnp.maximum(prior[:, None] - jnp.stack(told), 0.0)
+            var = jnp.maximum(prior[:, None] - told, 0.0)
+        else:
+            xi = v @ solve(gaps).T
+            var = jnp.zeros_like(xi)
     else:
         xi = alpha @ gaps.T
         var = jnp.zeros_like(xi)
