@@ -1,6 +1,11 @@
 """Features that are learnt with the labels, by every estimator that can."""
 
+import os
+import signal
+import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -204,6 +209,44 @@ def test_an_interrupted_search_goes_on_where_it_was(engine, tmp_path, monkeypatc
     path.write_bytes(b"nonsense")
     with pytest.raises(bagwise.BagwiseError, match="no checkpoint"):
         model.fit(bags, y)
+
+
+def long_search(path=None):
+    """Fit by a search of some seconds."""
+    bags, y = bags_and_labels()
+    learn = Training("ard, landmarks", engine="adam", epochs=200, patience=200, checkpoint=path)
+    return bagwise.ShrinkageRegressor(embedding(learn=learn)).fit(bags, y)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_process_that_is_stopped_or_killed_goes_on_to_the_same_losses(how, tmp_path):
+    path = tmp_path / "search"
+    code = f"import {__name__} as t; t.long_search({str(path)!r})"
+    paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": paths},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not path.exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(how)
+    _, said = process.communicate(timeout=120)
+    if how == signal.SIGKILL:
+        assert process.returncode == -signal.SIGKILL
+    else:
+        assert process.returncode == 0 and "learning was interrupted after" in said
+    with np.load(path) as kept:
+        reached = len(kept["validation"]) - 1
+    whole = long_search()
+    assert 1 <= reached < whole.history_.n_epochs
+    again = long_search(str(path))
+    assert again.history_.n_epochs == whole.history_.n_epochs
+    assert_allclose(again.history_.train, whole.history_.train, rtol=1e-12)
+    assert_allclose(again.history_.validation, whole.history_.validation, rtol=1e-12)
+    assert_allclose(again.predict(bags_and_labels()[0]), whole.predict(bags_and_labels()[0]))
 
 
 @pytest.mark.filterwarnings("ignore:learning of features diverged")

@@ -111,7 +111,6 @@ class Training:
         if self.checkpoint is not None and not isinstance(self.checkpoint, str | PathLike):
             raise _wrong("checkpoint", self.checkpoint, "the path of a file, or None", "Training")
 
-
     def _check_validation(self) -> None:
         given: object = self.validation
         if isinstance(given, tuple | list | np.ndarray):
