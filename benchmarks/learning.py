@@ -9,8 +9,8 @@ columns and landmarks learnt from there, for the linear shrinkage model and the 
 correlation with the truth, how well the heaviest points are found, coverage; beside Deep Sets and
 attention-pooled multiple-instance learning.
 ``digits``: images of scikit-learn's digits as bags of some of their 4 × 4 patches, labelled by the
-digit as a number: learnt landmarks, scales and networks against fixed landmarks and mean-pooled Deep
-Sets. ``--seed`` splits the images; what was tried was tried with 1.
+digit as a number: learnt landmarks, scales and networks against fixed landmarks and mean-pooled
+Deep Sets. ``--seed`` splits the images; what was tried was tried with 1.
 ``text``: bags of words, each hashed by the letters in it, labelled by what the words say; the same.
 ``recipe``: the authors' recipe (Adam on minibatches, early stopping, fixed landmarks) against the
 exact optimum of the same model.

@@ -39,8 +39,8 @@ from bagwise.inference.learning import (
 )
 from bagwise.inference.settings import Training
 
-# Loss that has grown by so much per bag, from where it began, diverges: labels, of unit variance, are
-# e times less likely than before anything was learnt.
+# Loss that has grown by so much per bag, from where it began, diverges: labels, of unit variance,
+# are e times less likely than before anything was learnt.
 DIVERGED = 1.0
 LOWER_RATE = 0.1
 LEAST_RATE = 1e-3  # of the rate asked for, below which there is no use in lowering it
