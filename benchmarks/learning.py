@@ -387,15 +387,22 @@ def faces(scale: float) -> None:
         with jax.enable_x64(False):
             out = np.arange(0, data.bags.n_bags, 20)
             made = TrainingData(problem, data.bags, model.features_.scaling, settings, out)
-            engine, start = Minibatches(problem), time.perf_counter()
+            engine = Minibatches(problem)
+            times = [_clocks()]
             state = engine.begin(first(problem), made)
-            begun = time.perf_counter()
+            times.append(_clocks())
             state, loss, left = engine.epoch(state, 1)
-            took = time.perf_counter() - begun
+            times.append(_clocks())
+        (begin, own_begin), (epoch, own_epoch) = np.diff(times, axis=0)
         print(
-            f"to begin {begun - start:.0f} s, an epoch {took:.0f} s; loss {loss:.3f}, held out "
+            f"to begin {begin:.0f} s ({own_begin:.0f} of CPU), an epoch {epoch:.0f} s "
+            f"({own_epoch:.0f}), {1.0 / epoch:.4f} epochs per second; loss {loss:.3f}, held out "
             f"{left:.3f}; {_memory()}"
         )
+
+
+def _clocks() -> tuple[float, float]:
+    return time.perf_counter(), time.process_time()
 
 
 def _memory() -> str:

@@ -50,6 +50,10 @@ LAST_RATE = 0.05  # of the rate at the start, by then
 MOST_HALVINGS = 20
 ENOUGH_FALL = 1e-4
 
+# Steps by which the scales of the evidence are found before features move, so that what features
+# gain is told from what scales do: the head has scales of another kernel.
+SCALES_FIRST = 10
+
 # Points that are worked on at once by default, and numbers of them; of more, minibatches are.
 MOST_AT_ONCE = 400_000
 MOST_NUMBERS = 1 << 26
@@ -230,6 +234,7 @@ class Whole:
         # Where to, by optax; how far, by trying: to compile a search along the line with all of
         # the model in it takes longer than most searches.
         self._optimiser = optax.scale_by_lbfgs()
+        self._by_evidence = problem.evidence
 
         def both(params: Any, batch: Batch) -> tuple[Any, Any]:
             if problem.evidence:
@@ -250,7 +255,10 @@ class Whole:
         self._batch = jax.tree.map(jnp.asarray, data.all_bags())
         moving, fixed = _split(params)
         state = {"params": moving, "fixed": fixed, "opt": self._optimiser.init(moving), "rate": 1.0}
-        return state | {"losses": self.losses(state)}
+        state["losses"] = self.losses(state)
+        for _ in range(SCALES_FIRST if self._by_evidence else 0):
+            state, _, _ = self._step(state, ("head",))
+        return state | {"opt": self._optimiser.init(moving)}
 
     def losses(self, state: State) -> tuple[float, float]:
         """Return the loss of the bags that count, and of those held out."""
@@ -259,9 +267,14 @@ class Whole:
 
     def epoch(self, state: State, number: int) -> tuple[State, float, float]:
         """Make a step that lowers the loss, if there is one; return the losses after it."""
+        return self._step(state, tuple(state["params"]))
+
+    def _step(self, state: State, which: tuple[str, ...]) -> tuple[State, float, float]:
+        """Move some of the parameters."""
         params, fixed = state["params"], state["fixed"]
         loss, out = state["losses"]
         slope = self._slope(params, fixed, self._batch)
+        slope = {k: v if k in which else jax.tree.map(jnp.zeros_like, v) for k, v in slope.items()}
         way, opt = self._way(slope, state["opt"], params)
         fall = sum(jax.tree.leaves(jax.tree.map(lambda g, w: jnp.sum(g * w), slope, way)))
         for far in 0.5 ** np.arange(MOST_HALVINGS):
