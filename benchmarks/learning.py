@@ -1,6 +1,6 @@
 """Learnt features: whether they are better than fixed ones, and what they cost.
 
-    python -m benchmarks.learning gamma [--seeds 23 24] | attention [--draws 3] | digits | text |
+    python -m benchmarks.learning gamma [--seeds 23 24] | attention [--draws 3] [--ours] | digits | text |
                                   recipe [--seeds 23 24] | faces [--scale 1]
 
 ``gamma``: the paper's data, s5 = 25; the fixed grid's best bandwidth against bandwidth, scales of
@@ -98,7 +98,7 @@ def _heavy(weights: np.ndarray) -> np.ndarray:
     return (weights >= np.quantile(weights, 0.9)).ravel()
 
 
-def attention(draws: int) -> None:
+def attention(draws: int, ours: bool) -> None:
     """Print rank correlation with u, AUC of the heaviest tenth of points, and coverage."""
     from scipy.stats import spearmanr
     from sklearn.metrics import roc_auc_score
@@ -110,7 +110,7 @@ def attention(draws: int) -> None:
     for seed in range(draws):
         x, y, u, weights = attention_bags(seed)
         train, test = Bags.from_array(x[:1000]), Bags.from_array(x[1000:])
-        for make in (DeepSets, AttentionMIL):
+        for make in () if ours else (DeepSets, AttentionMIL):
             start, rival = time.perf_counter(), make().fit(train, y[:1000])
             took, (mean, var) = time.perf_counter() - start, rival.predict(test)
             auc = np.nan
@@ -139,7 +139,7 @@ def attention(draws: int) -> None:
                 f"draw {seed}  {learn or 'mean pooling':14s} Spearman {rho:.3f}  AUC {auc:.3f}  "
                 f"80 % cover {cover:.3f}  median size {np.median(found.sizes):.1f}  {took:.0f} s"
             )
-    for name in ("DeepSets", "AttentionMIL", "mean", "point_weights"):
+    for name in dict.fromkeys(row[0] for row in rows):
         each = np.array([row[1:] for row in rows if row[0] == name])
         print(f"{name:14s} on average {each.mean(axis=0).round(3)} ± {each.std(axis=0).round(3)}")
 
@@ -424,10 +424,11 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of faces, of the paper's number")
     parser.add_argument("--seeds", type=int, nargs="+", default=[23])
     parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--ours", action="store_true", help="attention without the rivals")
     given = parser.parse_args()
     {
         "gamma": lambda: gamma(given.seeds),
-        "attention": lambda: attention(given.draws),
+        "attention": lambda: attention(given.draws, given.ours),
         "digits": lambda: digits(given.seed),
         "text": lambda: text(given.seed),
         "recipe": lambda: recipe(given.seeds),
