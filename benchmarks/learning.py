@@ -1,7 +1,7 @@
 """Learnt features: whether they are better than fixed ones, and what they cost.
 
-    python -m benchmarks.learning gamma [--seeds 23 24] | attention [--draws 3] [--ours] | digits | text |
-                                  recipe [--seeds 23 24] | faces [--scale 1]
+    python -m benchmarks.learning gamma [--seeds 23 24] | attention [--draws 3] [--ours] | digits |
+                                  text | recipe [--seeds 23 24] | faces [--scale 1]
 
 ``gamma``: the paper's data, s5 = 25; the fixed grid's best bandwidth against bandwidth, scales of
 columns and landmarks learnt from there, for the linear shrinkage model and the Gaussian process.
