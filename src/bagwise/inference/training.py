@@ -65,8 +65,9 @@ def held_out(ids: np.ndarray, weights: np.ndarray, settings: Training) -> np.nda
     """Return the bags that are held out: those named, or a share, drawn at random, that count."""
     counted, asked = np.flatnonzero(weights > 0), settings.validation
     if isinstance(asked, tuple):
-        out = np.flatnonzero([bag_id in asked for bag_id in ids.tolist()])
-        if missing := sorted(map(repr, set(asked) - set(ids.tolist()))):
+        named, there = set(asked), ids.tolist()
+        out = np.flatnonzero([bag_id in named for bag_id in there])
+        if missing := sorted(map(repr, named.difference(there))):
             raise BagwiseError.because(
                 f"no bag has the id {missing[0]}, which is in Training(validation=...)",
                 "ids of the bags that the model is fitted to",
