@@ -24,6 +24,7 @@ from benchmarks import (
     bench_fit,
     bench_fresh,
     bench_gp,
+    bench_learning,
     bench_nuts,
     bench_scaling,
     bench_stream,
@@ -94,6 +95,7 @@ def sections(quick: bool) -> Iterator[Section]:
     yield bench_fresh.run(quick)
     yield bench_stream.run(quick)
     yield from bench_gp.run(quick)
+    yield bench_learning.run(quick)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -55,6 +55,7 @@ results/gamma-fixed-table
 results/faces-simulated-table
 results/coverage
 results/conformal
+results/learning
 results/classes
 results/musk
 ```

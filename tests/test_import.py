@@ -126,3 +126,26 @@ print(json.dumps([before, jax.config.jax_enable_x64]))
 """
     before, after = run(code)
     assert before == after
+
+
+def test_learning_leaves_the_settings_of_jax_alone():
+    code = """
+import json, jax, warnings
+before = dict(jax.config.values)
+import numpy as np
+import bagwise
+from bagwise.inference import Training
+rng = np.random.default_rng(0)
+y = rng.uniform(1, 2, 20)
+bags = [rng.normal(0, s, (10, 1)) for s in y]
+warnings.simplefilter("ignore")
+kinds = []
+for precision in ("float64", "float32"):
+    learn = Training("ard", epochs=2, precision=precision)
+    embedding = bagwise.KernelEmbedding(3, bandwidth=1.0, learn=learn)
+    model = bagwise.RBFNetworkRegressor(embedding).fit(bags, y)
+    kinds.append(str(model.features_.landmarks.dtype))
+changed = [name for name, value in jax.config.values.items() if before.get(name, value) != value]
+print(json.dumps([changed, str(jax.numpy.ones(1).dtype), kinds]))
+"""
+    assert run(code) == [[], "float32", ["float64", "float64"]]

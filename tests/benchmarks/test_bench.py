@@ -29,11 +29,12 @@ def test_quick_run_prints_and_writes_every_section(tmp_path, capsys):
         "6. Out of core",
         "7a. Gaussian process",
         "7b. Gaussian process",
+        "8. Gradient of features",
         "targets met",
     ):
         assert title in printed
     sections = json.loads(out.read_text())["sections"]
-    assert len(sections) == 10
+    assert len(sections) == 11
     assert all(line["value"] is not None for section in sections for line in section["lines"])
 
 

@@ -1,6 +1,11 @@
 """Features that are learnt with the labels, by every estimator that can."""
 
+import os
+import signal
+import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -138,6 +143,10 @@ def test_weights_of_points_find_those_that_matter_and_bags_are_as_small_as_they_
     marked = test[0][:, 0] > 0.5
     assert told.shares[marked].min() > told.shares[~marked].max()
     assert_allclose(told.baseline + told.points.sum(), model.predict(test)[0], rtol=1e-8)
+    heaviest, worth = int(np.argmax(told.shares)), sizes[0]
+    assert f"row {heaviest} has the most, {told.shares[heaviest]:.0%} of all" in repr(told)
+    assert f"worth {worth:.3g} points of equal weight" in repr(told)
+    assert told.to_dict()["shares"] == told.shares.tolist()
 
 
 def test_weighed_points_are_points_with_weights(tmp_path):
@@ -202,15 +211,53 @@ def test_an_interrupted_search_goes_on_where_it_was(engine, tmp_path, monkeypatc
         model.fit(bags, y)
 
 
-@pytest.mark.filterwarnings("ignore:learning of features diverged")
-def test_a_rate_that_diverges_is_lowered_and_it_is_said(monkeypatch):
+def long_search(path=None):
+    """Fit by a search of some seconds."""
     bags, y = bags_and_labels()
-    monkeypatch.setattr("bagwise.inference.training.DIVERGED", 0.5)
+    learn = Training("ard, landmarks", engine="adam", epochs=200, patience=200, checkpoint=path)
+    return bagwise.ShrinkageRegressor(embedding(learn=learn)).fit(bags, y)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_process_that_is_stopped_or_killed_goes_on_to_the_same_losses(how, tmp_path):
+    path = tmp_path / "search"
+    code = f"import {__name__} as t; t.long_search({str(path)!r})"
+    paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": paths},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not path.exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(how)
+    _, said = process.communicate(timeout=120)
+    if how == signal.SIGKILL:
+        assert process.returncode == -signal.SIGKILL
+    else:
+        assert process.returncode == 0 and "learning was interrupted after" in said
+    with np.load(path) as kept:
+        reached = len(kept["validation"]) - 1
+    whole = long_search()
+    assert 1 <= reached < whole.history_.n_epochs
+    again = long_search(str(path))
+    assert again.history_.n_epochs == whole.history_.n_epochs
+    assert_allclose(again.history_.train, whole.history_.train, rtol=1e-12)
+    assert_allclose(again.history_.validation, whole.history_.validation, rtol=1e-12)
+    assert_allclose(again.predict(bags_and_labels()[0]), whole.predict(bags_and_labels()[0]))
+
+
+@pytest.mark.filterwarnings("ignore:learning of features diverged")
+def test_a_rate_that_diverges_is_lowered_and_it_is_said():
+    bags, y = bags_and_labels()
     learn = Training("landmarks", engine="adam", epochs=6, learning_rate=9.0, batch_bags=8)
     model = bagwise.ShrinkageRegressor(embedding(learn=learn))
     with pytest.warns(bagwise.BagwiseWarning, match=r"diverged: it goes on .* 0\.1 times"):
         model.fit(bags, y)
     assert np.isfinite(model.predict(bags)).all()
+    assert max(model.history_.train) <= model.history_.train[0] + 1.0  # what diverged is not there
 
 
 def test_bags_larger_than_a_batch_takes_are_of_the_size_that_was_drawn():
@@ -268,6 +315,9 @@ def test_what_cannot_be_learnt_by_says_so(monkeypatch):
     bags, y = bags_and_labels()
     with pytest.raises(bagwise.BagwiseError, match="without labels"):
         embedding(learn="ard").fit(bags)
+    unknown = embedding(learn=Training("ard", validation=(3, 77)))
+    with pytest.raises(bagwise.BagwiseError, match="no bag has the id 77"):
+        bagwise.ShrinkageRegressor(unknown).fit(bags, y)
     few = bags[:2], y[:2]
     with pytest.raises(bagwise.BagwiseError, match="at least 1 bag held out"):
         bagwise.ShrinkageRegressor(KernelEmbedding(2, bandwidth=1.0, learn="ard")).fit(*few)
@@ -281,13 +331,30 @@ def test_what_cannot_be_learnt_by_says_so(monkeypatch):
     "given",
     [
         {"engine": "sgd"}, {"epochs": 0}, {"learning_rate": 0}, {"seed": -1},
-        {"validation": 1.0}, {"precision": "float16"}, {"bag_points": True},
+        {"validation": 1.0}, {"validation": ()}, {"precision": "float16"}, {"bag_points": True},
     ],
 )  # fmt: skip
 def test_settings_are_checked(given):
     (name,) = given
     with pytest.raises(bagwise.BagwiseError, match=name):
         Training(**given)
+
+
+@pytest.mark.parametrize("engine", ["lbfgs", "adam"])
+def test_bags_that_are_named_are_held_out_and_of_weight_0_used_for_nothing_else(engine, tmp_path):
+    bags, y = bags_and_labels()
+    named = Training("ard", engine=engine, epochs=3, batch_bags=8, validation=tuple(range(30, 40)))
+    alone, other = np.repeat([1.0, 0.0], [30, 10]), np.where(np.arange(40) < 30, y, y[::-1])
+    model = bagwise.ShrinkageRegressor(embedding(learn=named)).fit(bags, y, sample_weight=alone)
+    again = clone(model).fit(bags, other, sample_weight=alone)
+    # their labels tell when to end; what an epoch does, they have no part in
+    assert_allclose(again.history_.train[1:], model.history_.train[1:], rtol=1e-9)
+    assert not np.allclose(again.history_.validation, model.history_.validation)
+    counted = clone(model).fit(bags, y)
+    assert not np.allclose(counted.predict(bags), model.predict(bags))
+    bagwise.save(model, tmp_path / "m")
+    loaded = bagwise.load(tmp_path / "m").embedding.learn
+    assert loaded == named
 
 
 def test_learning_that_gains_nothing_says_so_and_leaves_features_alone(monkeypatch):

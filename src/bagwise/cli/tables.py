@@ -95,16 +95,22 @@ def write_table(
 def write_explanation(
     explanation: Any, out: Output, asked: Format | None = None, *, safe: bool = False
 ) -> None:
-    """Write a row per point: its columns, and what it adds to the prediction; as JSON, all."""
+    """Write a row per point: its columns, its share of the bag if these differ, and what it adds.
+
+    As JSON, all that is known.
+    """
     if format_of(out.path, asked) == Format.JSON:
         text = json.dumps(plain(explanation.to_dict()), allow_nan=False)
         with out.opened() as file:
             file.write(text.encode())
         return
     columns = dict(zip(explanation.column_names, explanation.bag_points.T, strict=True))
-    added = {"row": np.arange(explanation.size), "contribution": explanation.points}
-    named = {(f"column_{name}" if name in added else name): v for name, v in columns.items()}
-    table = {"row": added["row"]} | named | {"contribution": added["contribution"]}
+    added = {"contribution": explanation.points}
+    if explanation.weighed:
+        added = {"share": explanation.shares} | added
+    taken = ("row", *added)
+    named = {(f"column_{name}" if name in taken else name): v for name, v in columns.items()}
+    table = {"row": np.arange(explanation.size)} | named | added
     write_table(table, out, asked, safe=safe)
 
 

@@ -254,7 +254,7 @@ class BagEstimator(ShowsLearnt, TakesBags):
         if training is None:
             return pooled, head
         held_out, learn, learning_problem = _learning()
-        out = held_out(task.weights, training)
+        out = held_out(bags.ids, task.weights, training)
         kept = task.weights.copy()
         kept[out] = 0.0
         few = self._fit_head_alone(pooled, replace(task, weights=kept))

@@ -110,7 +110,8 @@ class Explanation:
     reference : witness function at the average training point, from which columns are counted
     columns : (p,), what each column of the input adds by not being that of the average point
     point_columns : (N, p), the same for each point
-    bag_points : (N, p), the points;  shares : (N,), which add up to 1
+    bag_points : (N, p), the points
+    shares : (N,), weight of each point, given or learnt, over that of the bag
     target : what is predicted, in words
 
     Examples
@@ -153,6 +154,11 @@ class Explanation:
     def shares(self) -> Float64[np.ndarray, " n"]:
         """Share of each point in the bag (N,): 1/N without weights."""
         return self.bags.shares
+
+    @property
+    def weighed(self) -> bool:
+        """Whether points of the bag count more than others."""
+        return bool(self.shares.max() > (1.0 + ROUNDING) * self.shares.min())
 
     @cached_property
     def points(self) -> Float64[np.ndarray, " n"]:
@@ -269,6 +275,8 @@ class Explanation:
     def lines(self) -> list[str]:
         """Return a few sentences that say the same."""
         found = [self._headline(), self._about_points()]
+        if self.weighed:
+            found.append(self._about_weights())
         if self.bags.n_features > 1 and self.by_column:
             start = f"At the average point all of them would add {self.reference:+.3g}; from there"
             found.append(_ranking(start, self.top(3, of="columns")))
@@ -297,6 +305,13 @@ class Explanation:
         named = f" ({self.bags.points[row, 0]!r:.40})" if self.bags.of_objects else ""
         return f"{start}; the strongest, row {row}{named}, by {value:+.3g}."
 
+    def _about_weights(self) -> str:
+        row, worth = int(np.argmax(self.shares)), 1.0 / np.sum(self.shares**2)
+        return (
+            f"Its points have weights: row {row} has the most, {self.shares[row]:.0%} of all; "
+            f"together they are worth {worth:.3g} points of equal weight."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return numbers, lists and strings, ready for JSON."""
         bag_id = self.id
@@ -312,6 +327,7 @@ class Explanation:
             if self.by_column
             else {},
             "points": self.points.tolist(),
+            "shares": self.shares.tolist(),
             "landmarks": dict(zip(self.landmark_names, self.landmarks.tolist(), strict=True)),
         }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +21,9 @@ from bagwise.bags.validation import is_positive
 from bagwise.embedding.posterior import EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
 from bagwise.exceptions import BagwiseWarning, InvalidBagsError, InvalidLabelsError
+from bagwise.likelihoods.base import Likelihood
 from bagwise.likelihoods.counts import CountLikelihood
+from bagwise.likelihoods.gaussian import Gaussian
 from bagwise.predictions.latent import Latent
 
 Design = Float64[np.ndarray, "n r"]
@@ -443,6 +445,30 @@ class Head(Protocol):
     def response(self, posterior: EmbeddingPosterior, design: Design) -> Response:
         """Say how the mean of the first bag depends on its embedding."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class LearningStart:
+    """Where a head stands when features are to be learnt by its model.
+
+    Attributes
+    ----------
+    start : parameters by name: ``alpha`` (1, s), ``gamma`` (1, r), and logs of scales
+    length : ℓ of the convolved prior, if that is the prior
+    sampling : τ, at which it stays
+    likelihood, weight_var, shrinks, spreads, ridge, evidence : as
+        :class:`bagwise.inference.learning.LearningProblem` has them
+    """
+
+    start: dict[str, Any]
+    likelihood: Likelihood = field(default_factory=Gaussian)
+    weight_var: float = 1.0
+    length: float | None = None
+    sampling: float = 1.0
+    shrinks: bool = True
+    spreads: bool = False
+    ridge: bool = False
+    evidence: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from jaxtyping import Float64, Int
 
 from bagwise.embedding.posterior import EmbeddingModel, EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
-from bagwise.heads.base import MIN_NOISE, Response
+from bagwise.heads.base import MIN_NOISE, LearningStart, Response
 from bagwise.inference.gp_evidence import GPProblem, Sizing, same_group
 from bagwise.inference.inducing import induce_classes, induce_labels, induce_latent
 from bagwise.inference.residuals import Spread, Tails
@@ -21,6 +21,12 @@ from bagwise.predictions.latent import Latent
 
 # Nodes on the way from the average bag to a bag, over which the gradient is averaged.
 NODES = 32
+
+# Where features are learnt: variances of f and its length by the evidence at the start, labels of
+# unit variance and embeddings of unit norm; noise is not begun at 0, which it would hardly leave.
+START_LINEAR, START_GAUSS, START_LENGTH = 0.3, 1.0, 1.0
+START_NOISE = 0.01
+LEAST_PRIOR_SCALE = 1e-6
 
 NO_SPREAD = Spread(np.zeros(2), np.ones(2), np.zeros(6))
 
@@ -281,6 +287,19 @@ class GPHead:
         slope = posterior.slope((slope * _share(bag.mean[0], said) * coordinates.units)[None])
         gamma = gamma * _share(bag.design[0], design[0, : bag.design.shape[1]])
         return Response(slope, self.model.prior_mean, level, gamma)
+
+    def learning_start(self) -> LearningStart:
+        """Return where features are learnt from, by the evidence of a simpler kernel."""
+        scales = self.scales
+        start = {
+            "linear": np.log(START_LINEAR),
+            "gauss": np.log(START_GAUSS),
+            "length": np.log(START_LENGTH),
+            "noise": np.log(max(scales.noise, START_NOISE)),
+            "size_noise": np.log(max(scales.size_noise, START_NOISE)),
+            "prior_scale": np.log(max(scales.prior_scale, LEAST_PRIOR_SCALE)),
+        }
+        return LearningStart(start, sampling=scales.sampling, evidence=True)
 
     def _shared(self, design: Float64[np.ndarray, "n r"]) -> Float64[np.ndarray, "n m"] | float:
         """Return what the groups add to the kernel between bags and the basis."""

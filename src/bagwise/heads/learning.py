@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from bagwise.exceptions import BagwiseError
 from bagwise.features.learnable import learnable
 from bagwise.features.maps import Features
-from bagwise.heads.base import AnyHead, Task, heads_of
-from bagwise.heads.gp import GPHead
-from bagwise.heads.linear import LinearHead
-from bagwise.heads.shrinkage import ShrinkageHead
+from bagwise.heads.base import AnyHead, LearningStart, Task, heads_of
 from bagwise.inference.learning import LearningProblem
-from bagwise.likelihoods.base import Likelihood
-from bagwise.likelihoods.gaussian import Gaussian
 
-# Scales of the evidence where learning starts, labels of unit variance and embeddings of unit norm.
-START_LINEAR, START_GAUSS = 0.3, 1.0
+# Parameters of which each class has its own; others are shared, and start at their average.
+OF_A_CLASS = ("alpha", "gamma")
 
 
 def learning_problem(
@@ -33,62 +27,32 @@ def learning_problem(
     what : names of what is learnt
     floor : of the covariance within bags
     """
-    heads = heads_of(head)
-    first, labels = heads[0], np.array([each.labels for each in task.against_the_rest])
-    start: dict[str, Any]
-    likelihood: Likelihood = Gaussian()
-    flags = {"shrinks": True, "spreads": False, "ridge": False, "evidence": False}
-    weight_var, length = 1.0, None
-    if isinstance(first, ShrinkageHead):
-        likelihood, length = first.likelihood, first.length
-        shrinks = first.model.shrinks
-        flags |= {"shrinks": shrinks, "spreads": shrinks, "ridge": not shrinks}
-        start = {
-            "alpha": np.array([each.model.weight_map @ each.w for each in heads]),
-            "gamma": np.array([each.gamma for each in heads]),
-        }
-        weight_var = float(np.mean([each.mode.weight_var for each in heads]))
-        if shrinks:
-            start["prior_scale"] = np.mean([np.log(each.prior_scale) for each in heads])
-        if likelihood.fixed_noise is None:
-            start["noise"] = np.log(first.noise_var)
-    elif isinstance(first, LinearHead) and first.posterior is None:
-        flags |= {"shrinks": first.model.shrinks, "ridge": True}
-        start = {
-            "alpha": first.beta[None],
-            "gamma": first.gamma[None],
-            "noise": np.log(first.noise_var),
-        }
-        weight_var = first.noise_var / max(first.penalty, 1e-12)
-        if first.model.shrinks:
-            start["prior_scale"] = np.log(first.prior_scale)
-    elif isinstance(first, LinearHead):
-        flags |= {"shrinks": False, "evidence": True}
-        start = {"linear": np.log(START_LINEAR), "noise": np.log(first.noise_var)}
-    elif isinstance(first, GPHead):
-        flags |= {"evidence": True}
-        start = {
-            "linear": np.log(START_LINEAR),
-            "gauss": np.log(START_GAUSS),
-            "length": 0.0,
-            "noise": np.log(max(first.scales.noise, 0.01)),
-            "size_noise": np.log(max(first.scales.size_noise, 0.01)),
-            "prior_scale": np.log(max(first.scales.prior_scale, 1e-6)),
-        }
-    else:
-        raise BagwiseError.because(
-            f"features are to be learnt by a {type(first).__name__}",
-            "a linear or shrinkage model, or a Gaussian process",
-            "Leave out learn=...",
-        )
+    begun = _together([each.learning_start() for each in heads_of(head)])
     return LearningProblem(
-        learnable(features, what, length),
-        likelihood,
-        labels,
+        learnable(features, what, begun.length),
+        begun.likelihood,
+        np.array([each.labels for each in task.against_the_rest]),
         task.design,
         task.weights,
-        start,
-        weight_var,
+        begun.start,
+        begun.weight_var,
+        sampling=begun.sampling,
+        shrinks=begun.shrinks,
+        spreads=begun.spreads,
+        ridge=begun.ridge,
+        evidence=begun.evidence,
         floor=floor,
-        **flags,
+    )
+
+
+def _together(parts: list[LearningStart]) -> LearningStart:
+    """Return where the heads of all classes stand."""
+    start = {name: [part.start[name] for part in parts] for name in parts[0].start}
+    return replace(
+        parts[0],
+        start={
+            name: np.concatenate(each) if name in OF_A_CLASS else np.mean(each)
+            for name, each in start.items()
+        },
+        weight_var=float(np.mean([part.weight_var for part in parts])),
     )

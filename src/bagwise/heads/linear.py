@@ -9,7 +9,7 @@ from jaxtyping import Float64
 
 from bagwise.embedding.posterior import ROUNDING, EmbeddingModel, EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
-from bagwise.heads.base import MIN_NOISE, Design, Response, Task
+from bagwise.heads.base import MIN_NOISE, Design, LearningStart, Response, Task
 from bagwise.inference.ridge import RidgeProblem, WeightPosterior, maximise_evidence
 from bagwise.predictions.latent import Latent
 
@@ -17,6 +17,11 @@ Matrix = Float64[np.ndarray, "n d"]
 
 # Prior scales tried by freq-shrinkage, around the one that halves a bag of median size.
 PRIOR_SCALE_FACTORS = np.logspace(-4, 4, 17)
+
+# Where features are learnt: the variance of f by the evidence at the start, labels of unit variance
+# and embeddings of unit norm; and a penalty below which there is none.
+START_LINEAR = 0.3
+LEAST_PENALTY = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +150,18 @@ class LinearHead:
         slope = posterior.slope((self.model.landmark_map.T @ self.beta)[None])
         level = float((self.model.prior_mean - self.center) @ self.beta)
         return Response(slope, self.model.prior_mean, level, self.gamma)
+
+    def learning_start(self) -> LearningStart:
+        """Return where features are learnt from: by the penalised loss, or by the evidence."""
+        noise, shrinks = np.log(self.noise_var), self.model.shrinks
+        if self.posterior is not None:
+            start = {"linear": np.log(START_LINEAR), "noise": noise}
+            return LearningStart(start, shrinks=False, evidence=True)
+        start = {"alpha": self.beta[None], "gamma": self.gamma[None], "noise": noise}
+        if shrinks:
+            start["prior_scale"] = np.log(self.prior_scale)
+        weight_var = self.noise_var / max(self.penalty, LEAST_PENALTY)
+        return LearningStart(start, weight_var=weight_var, shrinks=shrinks, ridge=True)
 
 
 def _problem(X: Matrix, task: Task) -> tuple[RidgeProblem, Float64[np.ndarray, " d"]]:

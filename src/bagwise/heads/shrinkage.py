@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from bagwise.embedding.posterior import EmbeddingModel, EmbeddingPosterior
 from bagwise.embedding.prior import Prior
 from bagwise.embedding.sums import BagStats
-from bagwise.heads.base import Design, Response, Task
+from bagwise.heads.base import Design, LearningStart, Response, Task
 from bagwise.inference.class_weights import find_class_weights, warn_if_moving
 from bagwise.inference.priors import sampling_doubt
 from bagwise.inference.shrinkage import (
@@ -129,6 +129,25 @@ class ShrinkageHead:
         """Return v = W (1 − κ) P w for the size of the bag."""
         slope = posterior.slope((self.model.function_map @ self.w)[None])
         return Response(slope, self.model.prior_mean, 0.0, self.gamma)
+
+    def learning_start(self) -> LearningStart:
+        """Return where features are learnt from, by the model that the weights are the mode of."""
+        shrinks = self.model.shrinks
+        start = {"alpha": (self.model.weight_map @ self.w)[None], "gamma": self.gamma[None]}
+        if shrinks:
+            start["prior_scale"] = np.log(self.prior_scale)
+        if self.likelihood.fixed_noise is None:
+            start["noise"] = np.log(self.noise_var)
+        return LearningStart(
+            start,
+            self.likelihood,
+            self.mode.weight_var,
+            self.length,
+            sampling=self.sampling,
+            shrinks=shrinks,
+            spreads=shrinks,
+            ridge=not shrinks,
+        )
 
 
 def _loss(head: ShrinkageHead) -> float:

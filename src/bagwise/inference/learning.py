@@ -5,7 +5,7 @@ start. For linear heads that is (:mod:`bagwise.inference.shrinkage`)
 
     J = −Σ_i log p(y_i | ξ_i, ν_i) + α^T K_z α/2ρ²
     ξ_i = f_i·γ + v·A_i^-1 (μ̂_i − m0)      ν_i = η α^T R_zz α − v·A_i^-1 v + σ²
-    A_i = ηR + Σ/N_i                         v = η R_uz α
+    A_i = ηR + τΣ/N_i                        v = η R_uz α
 
 with R, Σ, m0 and μ̂ all moving. J is a sum over bags, so that minibatches will do. The evidence of
 Bayesian linear regression and of Gaussian processes is not: it takes all bags at once,
@@ -23,6 +23,7 @@ What is learnt here are the features alone: the head is fitted again to them, ex
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -44,6 +45,9 @@ LEAST_FREE = 1e-9
 # Directions in which K vanishes, as a share of the largest.
 NULL = 1e-10
 
+# Least τ that features are learnt with: what is left open of a bag is then as good as nothing.
+LEAST_SAMPLING = 1e-3
+
 # Share of a minibatch in the running covariance of features.
 MOVING = 0.1
 
@@ -63,7 +67,7 @@ class LearningProblem:
     design : (n, r);  sample_weight : (n,)
     start : start of the head's own parameters; ``alpha`` (k, s), ``gamma`` (k, r), and logs of
         ``noise``, ``prior_scale``; of evidence, logs of its scales
-    weight_var : ρ²
+    weight_var : ρ²;  sampling : τ
     shrinks : whether the embedding is a posterior;  spreads : whether its variance counts
     ridge : whether weights are penalised as they are, and not by K_z
     evidence : whether labels are told by the evidence of all bags
@@ -77,16 +81,25 @@ class LearningProblem:
     sample_weight: np.ndarray
     start: Theta
     weight_var: float
+    sampling: float
     shrinks: bool
     spreads: bool
     ridge: bool
     evidence: bool
     floor: float
 
+    def worth(self, sizes: Any) -> Any:
+        """Return N/τ, what bags are worth as samples."""
+        return sizes / max(self.sampling, LEAST_SAMPLING)
+
 
 @jax.custom_vjp
 def solve_each(R: Any, S: Any, eta: Any, sizes: Any, rows: Any) -> Any:
-    """Return (ηR + S/N_i)^-1 row_i for every row (n, d): all by one eigenbasis of (R, S)."""
+    """Return (ηR + S/N_i)^-1 row_i (n, d) for a row of each bag, or one (1, d) for all.
+
+    With a basis B in which B^T S B = 1 and B^T R B = diag(λ), it is t_i B^T with
+    t_i = row_i B / (ηλ + 1/N_i); the derivative is a few products of t with what is pulled back.
+    """
     return _solve_each(R, S, eta, sizes, rows)[0]
 
 
@@ -95,21 +108,24 @@ def _solve_each(R: Any, S: Any, eta: Any, sizes: Any, rows: Any) -> tuple[Any, A
     half = solve_triangular(root, R, lower=True)
     spectrum, turned = jnp.linalg.eigh(solve_triangular(root, half.T, lower=True))
     basis = solve_triangular(root.T, turned, lower=False)
-    whole = eta * jnp.maximum(spectrum, 0.0) + 1.0 / sizes[:, None]
-    solved = ((rows @ basis) / whole) @ basis.T
-    return solved, (basis, whole, solved, R, S, eta, sizes)
+    spectrum = jnp.maximum(spectrum, 0.0)
+    whole = eta * spectrum + 1.0 / sizes[:, None]
+    t = (rows @ basis) / whole
+    return t @ basis.T, (basis, spectrum, whole, t, eta, sizes, len(rows))
 
 
 def _solve_each_pulled(kept: Any, pull: Any) -> tuple[Any, ...]:
-    basis, whole, solved, R, S, eta, sizes = kept
-    pulled = ((pull @ basis) / whole) @ basis.T
-    product, by_size = pulled.T @ solved, (pulled / sizes[:, None]).T @ solved
+    basis, spectrum, whole, t, eta, sizes, n_rows = kept
+    p = (pull @ basis) / whole
+    product, by_size = (basis @ (each.T @ t) @ basis.T for each in (p, p / sizes[:, None]))
+    both = p * t
+    own = p if n_rows == len(t) else jnp.sum(p, axis=0, keepdims=True)
     return (
         -eta * 0.5 * (product + product.T),
         -0.5 * (by_size + by_size.T),
-        -jnp.sum(pulled * (solved @ R)),
-        jnp.sum(pulled * (solved @ S), axis=1) / sizes**2,
-        pulled,
+        -jnp.sum(both @ spectrum),
+        jnp.sum(both, axis=1) / sizes**2,
+        own @ basis.T,
     )
 
 
@@ -159,15 +175,16 @@ def log_likelihoods(
         eta = jnp.exp(theta["prior_scale"])
         within = _with_floor(within, problem.floor)
         v = eta * alpha @ crossed.T  # (k, d)
-        xi = v @ solve_each(R, within, eta, sizes, gaps).T
-        var = jnp.zeros_like(xi)
-        if problem.spreads:
+        solve = partial(solve_each, R, within, eta, problem.worth(sizes))
+        if problem.spreads:  # A_i^-1 v gives both
+            solved = [solve(each[None]) for each in v]
+            xi = jnp.stack([jnp.sum(each * gaps, axis=1) for each in solved])
+            told = jnp.stack([each @ w for each, w in zip(solved, v, strict=True)])
             prior = eta * jnp.sum((alpha @ own) * alpha, axis=1)
-            told = [
-                solve_each(R, within, eta, sizes, jnp.broadcast_to(each, gaps.shape)) @ each
-                for each in v
-            ]
-            var = jnp.maximum(prior[:, None] - jnp.stack(told), 0.0)
+            var = jnp.maximum(prior[:, None] - told, 0.0)
+        else:
+            xi = v @ solve(gaps).T
+            var = jnp.zeros_like(xi)
     else:
         xi = alpha @ gaps.T
         var = jnp.zeros_like(xi)
@@ -256,7 +273,8 @@ def _gram(problem: LearningProblem, params: dict[str, Any], batch: Batch) -> tup
         return jnp.exp(theta["linear"]) * inner / jnp.mean(jnp.diag(inner)), sizes
     R, _, _ = problem.features.prior(params["features"])
     eta = jnp.exp(theta["prior_scale"])
-    solved = eta * solve_each(R, _with_floor(within, problem.floor), eta, sizes, gaps)
+    within, worth = _with_floor(within, problem.floor), problem.worth(sizes)
+    solved = eta * solve_each(R, within, eta, worth, gaps)
     inner = solved @ R @ solved.T
     inner = inner / jnp.mean(jnp.diag(inner))  # so that scales mean the same whatever the features
     norms = jnp.diag(inner)

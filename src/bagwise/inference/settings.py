@@ -68,8 +68,9 @@ class Training:
     bag_points : points of a bag that are used at once, drawn at random from a larger bag, which
         then counts as one of that size
     learning_rate : Adam's, at the start; it falls to a twentieth along a cosine
-    validation : share of the bags that is held out, to say after how many epochs to end; then so
-        many epochs are made with all bags
+    validation : share of the bags that is held out, or a tuple of ids of bags, to say after how
+        many epochs to end; then so many epochs are made with all bags. Bags that are named and have
+        sample weight 0 are for that alone
     precision : "float64" or "float32"
     checkpoint : file from which an interrupted search goes on, or None
     seed : of what is held out, of minibatches and of the points drawn
@@ -87,7 +88,7 @@ class Training:
     batch_bags: int = 64
     bag_points: int = 200
     learning_rate: float = 0.01
-    validation: float = 0.2
+    validation: float | tuple[str | int, ...] = 0.2
     precision: str = "float64"
     checkpoint: str | None = None
     seed: int = 0
@@ -106,11 +107,21 @@ class Training:
         rate: object = self.learning_rate
         if not isinstance(rate, int | float) or not 0 < rate < 10:
             raise _wrong("learning_rate", rate, "a number between 0 and 10", "Training")
-        share: object = self.validation
-        if not isinstance(share, int | float) or not 0 < share < 1:
-            raise _wrong("validation", share, "a share between 0 and 1", "Training")
+        self._check_validation()
         if self.checkpoint is not None and not isinstance(self.checkpoint, str | PathLike):
             raise _wrong("checkpoint", self.checkpoint, "the path of a file, or None", "Training")
+
+    def _check_validation(self) -> None:
+        given: object = self.validation
+        if isinstance(given, tuple | list | np.ndarray):
+            ids = tuple(x.item() if isinstance(x, np.generic) else x for x in given)
+            object.__setattr__(self, "validation", ids)
+            right = len(ids) > 0 and all(isinstance(x, str | int) for x in ids)
+        else:
+            right = isinstance(given, int | float) and 0 < given < 1
+        if not right:
+            expected = "a share between 0 and 1, or ids of bags (texts or whole numbers)"
+            raise _wrong("validation", given, expected, "Training")
 
 
 def _check_whole(name: str, value: object, least: int, of: str) -> None:

@@ -39,8 +39,9 @@ from bagwise.inference.learning import (
 )
 from bagwise.inference.settings import Training
 
-# Loss that has grown by so much per bag, from where it began, diverges.
-DIVERGED = 10.0
+# Loss that has grown by so much per bag, from where it began, diverges: labels, of unit variance,
+# are e times less likely than before anything was learnt.
+DIVERGED = 1.0
 LOWER_RATE = 0.1
 LEAST_RATE = 1e-3  # of the rate asked for, below which there is no use in lowering it
 LAST_RATE = 0.05  # of the rate at the start, by then
@@ -49,6 +50,10 @@ LAST_RATE = 0.05  # of the rate at the start, by then
 MOST_HALVINGS = 20
 ENOUGH_FALL = 1e-4
 
+# Steps by which the scales of the evidence are found before features move, so that what features
+# gain is told from what scales do: the head has scales of another kernel.
+SCALES_FIRST = 10
+
 # Points that are worked on at once by default, and numbers of them; of more, minibatches are.
 MOST_AT_ONCE = 400_000
 MOST_NUMBERS = 1 << 26
@@ -56,17 +61,30 @@ MOST_NUMBERS = 1 << 26
 State = dict[str, Any]
 
 
-def held_out(weights: np.ndarray, settings: Training) -> np.ndarray:
-    """Return the bags that are held out: a share, drawn at random, of those that count."""
-    counted = np.flatnonzero(weights > 0)
-    n_out = round(settings.validation * len(counted))
-    if not 1 <= n_out < len(counted) - 1:
+def held_out(ids: np.ndarray, weights: np.ndarray, settings: Training) -> np.ndarray:
+    """Return the bags that are held out: those named, or a share, drawn at random, that count."""
+    counted, asked = np.flatnonzero(weights > 0), settings.validation
+    if isinstance(asked, tuple):
+        named, there = set(asked), ids.tolist()
+        out = np.flatnonzero([bag_id in named for bag_id in there])
+        if missing := sorted(map(repr, named.difference(there))):
+            raise BagwiseError.because(
+                f"no bag has the id {missing[0]}, which is in Training(validation=...)",
+                "ids of the bags that the model is fitted to",
+                "Leave it out, or add the bag: Bags.concatenate([train, validation]).",
+            )
+        n_out, said = len(out), f"validation names {len(out)} of {len(ids)} bags"
+    else:
+        n_out = round(asked * len(counted))
+        said = f"validation={asked:g} of {len(counted)} bags are {n_out}"
+        out = np.sort(np.random.default_rng(settings.seed).permutation(counted)[:n_out])
+    if n_out < 1 or len(np.setdiff1d(counted, out)) < 2:
         raise BagwiseError.because(
-            f"validation={settings.validation:g} of {len(counted)} bags are {n_out}",
+            said,
             "at least 1 bag held out and 2 to learn from",
-            "Give more bags, or another share in Training(validation=...).",
+            "Give more bags, or others in Training(validation=...).",
         )
-    return np.sort(np.random.default_rng(settings.seed).permutation(counted)[:n_out])
+    return out
 
 
 def learn(
@@ -98,10 +116,10 @@ def learn(
     none = np.zeros(0, dtype=np.int64)
     with jax.enable_x64(settings.precision == "float64"), one_thread("blas"):
         engine = make(whole)
-        best, history = _run(engine, TrainingData(few, bags, scaled, settings, out))
+        best, history = Search(engine, TrainingData(few, bags, scaled, settings, out)).run()
         if history.best and history.end != "interrupted":
             data = TrainingData(whole, bags, scaled, settings, none)
-            best, _ = _run(engine, data, history.best)
+            best, _ = Search(engine, data, history.best).run()
         return whole.features.finish(jax.tree.map(np.float64, best["features"])), history
 
 
@@ -141,6 +159,12 @@ class TrainingData:
         """Bags that features are learnt from."""
         return np.setdiff1d(np.flatnonzero(self.problem.sample_weight > 0), self.out)
 
+    @cached_property
+    def held_weights(self) -> np.ndarray:
+        """What each bag held out counts; those that are there for that alone, 1."""
+        weights = self.problem.sample_weight[self.out]
+        return np.where(weights > 0, weights, 1.0)
+
     def batch(self, which: np.ndarray, rng: np.random.Generator, rows: int | None = None) -> Batch:
         """Return some bags; of each at most so many points, drawn at random.
 
@@ -175,7 +199,7 @@ class TrainingData:
         everyone = np.arange(self.bags.n_bags)
         batch = self.batch(everyone, np.random.default_rng(self.settings.seed))
         told = np.zeros(self.bags.n_bags)
-        told[self.out] = self.problem.sample_weight[self.out]
+        told[self.out] = self.held_weights
         return batch | {"counted": batch["counted"] * (told == 0), "held_out": told}
 
     def epoch(self, number: int) -> Iterator[Batch]:
@@ -211,6 +235,7 @@ class Whole:
         # Where to, by optax; how far, by trying: to compile a search along the line with all of
         # the model in it takes longer than most searches.
         self._optimiser = optax.scale_by_lbfgs()
+        self._by_evidence = problem.evidence
 
         def both(params: Any, batch: Batch) -> tuple[Any, Any]:
             if problem.evidence:
@@ -231,7 +256,10 @@ class Whole:
         self._batch = jax.tree.map(jnp.asarray, data.all_bags())
         moving, fixed = _split(params)
         state = {"params": moving, "fixed": fixed, "opt": self._optimiser.init(moving), "rate": 1.0}
-        return state | {"losses": self.losses(state)}
+        state["losses"] = self.losses(state)
+        for _ in range(SCALES_FIRST if self._by_evidence else 0):
+            state, _, _ = self._step(state, ("head",))
+        return state | {"opt": self._optimiser.init(moving)}
 
     def losses(self, state: State) -> tuple[float, float]:
         """Return the loss of the bags that count, and of those held out."""
@@ -240,9 +268,14 @@ class Whole:
 
     def epoch(self, state: State, number: int) -> tuple[State, float, float]:
         """Make a step that lowers the loss, if there is one; return the losses after it."""
+        return self._step(state, tuple(state["params"]))
+
+    def _step(self, state: State, which: tuple[str, ...]) -> tuple[State, float, float]:
+        """Move some of the parameters."""
         params, fixed = state["params"], state["fixed"]
         loss, out = state["losses"]
         slope = self._slope(params, fixed, self._batch)
+        slope = {k: v if k in which else jax.tree.map(jnp.zeros_like, v) for k, v in slope.items()}
         way, opt = self._way(slope, state["opt"], params)
         fall = sum(jax.tree.leaves(jax.tree.map(lambda g, w: jnp.sum(g * w), slope, way)))
         for far in 0.5 ** np.arange(MOST_HALVINGS):
@@ -285,7 +318,8 @@ class Minibatches:
         self._data, rng = data, np.random.default_rng(data.settings.seed)
         self._out = None
         if len(data.out):
-            self._out = jax.tree.map(jnp.asarray, data.batch(data.out, rng))
+            batch = data.batch(data.out, rng) | {"counted": data.held_weights}
+            self._out = jax.tree.map(jnp.asarray, batch)
         moving, fixed = _split(params)
         state = {"params": moving, "fixed": fixed, "rate": 1.0}
         return state | {"opt": self._optimiser.init(moving), "moving": self._averages(params, 0)}
@@ -322,68 +356,80 @@ def _split(params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return {name: params[name] for name in params if name != "basis"}, fixed
 
 
-def _run(
-    engine: Whole | Minibatches, data: TrainingData, until: int | None = None
-) -> tuple[dict[str, Any], History]:
-    """Move the parameters until bags held out gain no more; return the best, and the way there.
+class Search:
+    """Epochs of an engine, until bags held out gain no more; the best parameters are kept.
 
     Without bags held out all epochs are made, until a given one, and the last parameters are the
     best.
     """
-    settings = data.settings
-    until = settings.epochs if until is None else until
-    state = engine.begin(start(data.problem), data)
-    state["best"] = state["params"]
-    first = engine.losses(state)
-    history = History((first[0],), (first[1],), "all epochs were made")
-    checkpoint = Checkpoint.of(data)
-    if checkpoint is not None:
-        state, history = checkpoint.load(state, history)
-    judged, base = len(data.out) > 0, max(history.train[0], 0.0)
-    with Progress("learning features", until, wanted()) as bar:
-        bar.advance(history.n_epochs)
-        while history.n_epochs < until:
-            if judged and history.since_best >= settings.patience:
-                history = history.ended("bags held out gained no more")
-                break
+
+    def __init__(
+        self, engine: Whole | Minibatches, data: TrainingData, until: int | None = None
+    ) -> None:
+        self.engine, self.data = engine, data
+        self.until = data.settings.epochs if until is None else until
+        self.judged = len(data.out) > 0
+        self.state = engine.begin(start(data.problem), data)
+        self.state["best"] = self.state["params"]
+        first = engine.losses(self.state)
+        self.history = History((first[0],), (first[1],), "all epochs were made")
+        self.checkpoint = Checkpoint.of(data)
+        if self.checkpoint is not None:
+            self.state, self.history = self.checkpoint.load(self.state, self.history)
+
+    def run(self) -> tuple[dict[str, Any], History]:
+        """Make all epochs; return the best parameters, and the way there."""
+        with Progress("learning features", self.until, wanted()) as bar:
+            bar.advance(self.history.n_epochs)
             try:
-                after, loss, out = engine.epoch(state, history.n_epochs + 1)
+                while self.goes_on():
+                    bar.advance(self.epoch())
             except KeyboardInterrupt:
-                history = history.ended("interrupted")
+                self.history = self.history.ended("interrupted")
                 _say(
-                    f"learning was interrupted after {history.n_epochs} epochs: the best features "
-                    "so far are kept. Fit again for more."
+                    f"learning was interrupted after {self.history.n_epochs} epochs: the best "
+                    "features so far are kept. Fit again for more."
                 )
-                break
-            if not np.isfinite(loss + out) or loss > base + DIVERGED:
-                slower = _slower(engine, state, data)
-                if slower is None:
-                    history = history.ended("diverged")
-                    break
-                state = slower
-                continue
-            state, history = after, history.then(loss, out)
-            if history.since_best == 0 or not judged:
-                state["best"] = state["params"]
-            if checkpoint is not None:
-                checkpoint.save(state, history)
-            bar.advance(1)
-    return state["best"], history
+        return self.state["best"], self.history
 
+    def goes_on(self) -> bool:
+        """Whether another epoch is to be made."""
+        if self.history.end == "diverged" or self.history.n_epochs >= self.until:
+            return False
+        if self.judged and self.history.since_best >= self.data.settings.patience:
+            self.history = self.history.ended("bags held out gained no more")
+            return False
+        return True
 
-def _slower(engine: Whole | Minibatches, state: State, data: TrainingData) -> State | None:
-    """Go back to the best parameters with a lower rate, and say so; None if that is no use."""
-    rate = float(state["rate"]) * LOWER_RATE
-    if not engine.has_rate or rate < LEAST_RATE:
-        if engine.has_rate:
-            _say("learning of features diverged; the best features so far are kept.")
-        return None
-    _say(
-        f"learning of features diverged: it goes on from the best so far with {rate:g} times the "
-        "learning rate that was asked for."
-    )
-    again = engine.begin(state["best"] | state["fixed"], data)
-    return again | {"rate": rate, "best": state["best"]}
+    def epoch(self) -> int:
+        """Make an epoch, or lower the rate if it diverges; return how many epochs were made."""
+        after, loss, out = self.engine.epoch(self.state, self.history.n_epochs + 1)
+        if not np.isfinite(loss + out) or loss > max(self.history.train[0], 0.0) + DIVERGED:
+            self.go_slower()
+            return 0
+        history = self.history.then(loss, out)
+        if history.since_best == 0 or not self.judged:
+            after["best"] = after["params"]
+        self.state, self.history = after, history
+        if self.checkpoint is not None:
+            self.checkpoint.save(self.state, self.history)
+        return 1
+
+    def go_slower(self) -> None:
+        """Go back to the best parameters with a lower rate, if that is of use, and say so."""
+        rate, has_rate = float(self.state["rate"]) * LOWER_RATE, self.engine.has_rate
+        if not has_rate or rate < LEAST_RATE:
+            self.history = self.history.ended("diverged")
+            if has_rate:
+                _say("learning of features diverged; the best features so far are kept.")
+            return
+        _say(
+            f"learning of features diverged: it goes on from the best so far with {rate:g} times "
+            "the learning rate that was asked for."
+        )
+        best = self.state["best"]
+        again = self.engine.begin(best | self.state["fixed"], self.data)
+        self.state = again | {"rate": rate, "best": best}
 
 
 def _say(sentence: str) -> None:
