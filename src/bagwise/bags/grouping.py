@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,13 @@ from bagwise.exceptions import BagwiseError, InvalidBagsError
 
 # Characters of a value that a message shows: an id or a cell may be a page of text.
 LONGEST_SHOWN = 80
+
+# Integers from which they are numbered by hashing: sorting takes six times as long, and importing
+# pyarrow as long as sorting some hundred thousand.
+MANY_VALUES = 1 << 15
+
+# Integer ids have a table if it has at most so many entries for each.
+SPARSE = 16
 
 # NumPy's scalars have Python's own types, by which ids are compared.
 PYTHON_TYPES = ((bool, np.bool_), (int, np.integer), (str, np.str_), (float, np.floating))
@@ -191,8 +198,18 @@ class Grouping:
     order: Int64[np.ndarray, " n_rows"] | None
 
     def sort(self, rows: Shaped[np.ndarray, "n_rows ..."]) -> Shaped[np.ndarray, "n_rows ..."]:
-        """Put rows in bag order; no copy if they already are."""
-        return rows if self.order is None else rows[self.order]
+        """Put rows in bag order; no copy if they already are. Columns that are stored as such stay.
+
+        NumPy takes rows four times as fast as it indexes by them.
+        """
+        if self.order is None:
+            return rows
+        if rows.ndim == 1 or rows.flags.c_contiguous:
+            return rows.take(self.order, axis=0)
+        found = np.empty(rows.shape, rows.dtype, order="F")
+        for column, there in zip(rows.T, found.T, strict=True):
+            column.take(self.order, out=there, mode="clip")  # else it would be buffered
+        return found
 
     def unsort(self, rows: Shaped[np.ndarray, " n_rows"]) -> Shaped[np.ndarray, " n_rows"]:
         """Put rows in bag order back where they were."""
@@ -254,14 +271,34 @@ def group_rows(groups: Any) -> Grouping:
     groups = _checked_ids(groups)
     if len(groups) == 0:
         raise no_bags()
-    # Runs of equal ids first: usually there are far fewer runs than rows.
-    starts = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
-    run_codes, heads = first_appearance(groups[starts])
-    codes = np.repeat(run_codes, np.diff(starts, append=len(groups)))
+    changes = groups[1:] != groups[:-1]
+    n_runs = 1 + int(np.count_nonzero(changes))
+    if 2 * n_runs > len(groups):  # rows are shuffled
+        codes, heads = first_appearance(groups)
+    else:  # runs of equal ids first: there are far fewer of them
+        starts = np.flatnonzero(np.concatenate([[True], changes]))
+        run_codes, heads = first_appearance(groups[starts])
+        codes, heads = np.repeat(run_codes, np.diff(starts, append=len(groups))), starts[heads]
     offsets = sizes_to_offsets(np.bincount(codes))
-    sorted_already = len(heads) == len(starts)
-    order = None if sorted_already else np.argsort(codes, kind="stable").astype(np.int64)
-    return Grouping(ids=plain(groups[starts[heads]]), offsets=offsets, order=order)
+    order = None if len(heads) == n_runs else stable_order(codes, len(heads))
+    return Grouping(ids=plain(groups[heads]), offsets=offsets, order=order)
+
+
+def stable_order(codes: Int64[np.ndarray, " n"], n_codes: int) -> Int64[np.ndarray, " n"]:
+    """Return the order that sorts codes from 0 to n_codes, equal ones as they come.
+
+    By 16 bits at a time, which NumPy sorts by counting: twelve times as fast as 64 at once.
+
+    Examples
+    --------
+    >>> stable_order(np.array([70_000, 3, 70_000, 0]), 70_001)
+    array([3, 1, 0, 2])
+    """
+    order = np.argsort(codes.astype(np.uint16), kind="stable")
+    for shift in range(16, int(n_codes).bit_length(), 16):
+        digit = (codes >> shift).astype(np.uint16).take(order)
+        order = order.take(np.argsort(digit, kind="stable"))
+    return order.astype(np.int64, copy=False)
 
 
 def first_appearance(
@@ -277,12 +314,25 @@ def first_appearance(
     if values.dtype.kind == "O":  # need not be sortable
         numbers: dict[Any, int] = {}
         codes = np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)
-        return codes, np.unique(codes, return_index=True)[1].astype(np.int64)
+        return codes, _first_places(codes)
+    if values.dtype.kind in "iu" and values.dtype.isnative and len(values) >= MANY_VALUES:
+        import pyarrow as pa  # whose hash table numbers values by first appearance
+
+        codes = pa.array(values).dictionary_encode().indices.to_numpy().astype(np.int64)
+        return codes, _first_places(codes)
     _, first, codes = np.unique(values, return_index=True, return_inverse=True)
     by_appearance = np.argsort(first)
     rank = np.empty(len(first), dtype=np.int64)
     rank[by_appearance] = np.arange(len(first))
     return rank[codes], first[by_appearance].astype(np.int64)
+
+
+def _first_places(codes: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " k"]:
+    """Return where each number comes first, of numbers given by first appearance."""
+    if not len(codes):
+        return codes
+    largest = np.maximum.accumulate(codes)
+    return np.flatnonzero(np.concatenate([[True], largest[1:] > largest[:-1]])).astype(np.int64)
 
 
 def group_columns(columns: tuple[Shaped[np.ndarray, " n_rows"], ...]) -> Grouping:
@@ -338,6 +388,39 @@ def keys(ids: Shaped[np.ndarray, " n_bags"]) -> list[Hashable]:
     True
     """
     return ids.astype("M8[ns]").tolist() if ids.dtype.kind == "M" else ids.tolist()
+
+
+class Numbers:
+    """Numbers of bags by id, looked up many at once.
+
+    Integers that lie close together are looked up in a table, others in a dictionary.
+
+    Examples
+    --------
+    >>> Numbers({"b": 0, "a": 1}).of(np.array(["a", "b"]))
+    array([1, 0])
+    """
+
+    def __init__(self, codes: Mapping[Any, int]) -> None:
+        self._codes, self._low = codes, 0
+        self._table: Int64[np.ndarray, " m"] | None = None
+        if codes and set(map(type, codes)) == {int}:
+            low, high = min(codes), max(codes)
+            if high - low < SPARSE * len(codes) and abs(low) < 2**62:
+                self._low, self._table = low, np.full(high - low + 1, -1)
+                self._table[np.fromiter(codes, np.int64, len(codes)) - low] = list(codes.values())
+
+    def of(self, ids: Shaped[np.ndarray, " k"]) -> Int64[np.ndarray, " k"]:
+        """Return the number of each id; raise KeyError if one is not known."""
+        if self._table is None or ids.dtype != np.int64:
+            return np.fromiter(map(self._codes.__getitem__, keys(ids)), np.int64, len(ids))
+        places = ids - self._low
+        if len(ids) and (places.min() < 0 or places.max() >= len(self._table)):
+            raise KeyError
+        found = self._table[places]
+        if (found < 0).any():
+            raise KeyError
+        return found
 
 
 def sizes_to_offsets(sizes: Any) -> Int64[np.ndarray, " n_offsets"]:

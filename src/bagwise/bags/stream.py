@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int64
 
 from bagwise._utils.work import Progress
-from bagwise.bags.grouping import bag_positions, group_columns, keys
+from bagwise.bags.grouping import Numbers, bag_positions
 from bagwise.bags.per_bag import rows_by_key
 from bagwise.bags.stacked import Batch, StackedBags
 from bagwise.bags.tables.census import BagCounts, Rows
@@ -18,6 +18,9 @@ from bagwise.bags.tables.reader import Passes, PieceBags, Reading
 from bagwise.exceptions import InvalidBagsError
 
 T = TypeVar("T")
+
+# Rows of a batch that are grouped, the number of each bag, and its rows that came before.
+Passed = tuple[Rows, Int64[np.ndarray, " k"], Int64[np.ndarray, " k"]]
 
 # Bags of a piece beyond which it is worked on in shards: their sums are what a worker has to hold,
 # 200 MB of them with 200 features.
@@ -146,31 +149,26 @@ class StreamedBags(StackedBags):
 
     def batches(self, title: str = "reading points") -> Iterator[Batch]:
         """Read all points once more, in batches of rows sorted by bag, with a progress bar."""
-        seen = np.zeros(self.n_bags, dtype=np.int64)
+        for rows, codes, seen in self.passed(_by_bag, title):
+            yield _batch(rows, codes, seen, self._totals)
+
+    def passed(self, make: Callable[[Rows], Rows], title: str) -> Iterator[Passed]:
+        """Read all points once more; see :class:`StreamPart`."""
+        seen, numbers = np.zeros(self.n_bags, dtype=np.int64), Numbers(self._codes)
         passes: Passes = self._passes
         if passes.source.dataset is None:
             self.refuse("the rows of these bags are with the workers of a cluster")
-        found = passes.rows(lambda rows: self._batch(rows, seen), title, points_only=True)
-        yield from (batch for batch in found if batch is not None)
+        for rows in passes.rows(make, title, points_only=True):
+            if rows.grouping is None:
+                continue
+            try:
+                codes = numbers.of(rows.grouping.ids)
+            except KeyError:
+                raise _changed() from None
+            yield rows, codes, seen[codes]
+            seen[codes] += np.diff(rows.grouping.offsets)
         if not np.array_equal(seen, self.sizes):
             raise _changed()
-
-    def _batch(self, rows: Rows, seen: Int64[np.ndarray, " n_bags"]) -> Batch | None:
-        """Sort rows by bag, and count them; None if there are none."""
-        if not len(rows.points):
-            return None
-        grouping = group_columns(rows.ids)
-        sizes = np.diff(grouping.offsets)
-        try:
-            codes = np.array([self._codes[key] for key in keys(grouping.ids)], dtype=np.int64)
-        except KeyError:
-            raise _changed() from None
-        shares = np.repeat(1.0 / self._totals[codes], sizes)
-        if rows.weights is not None:
-            shares *= grouping.sort(rows.weights)
-        before = seen[codes]
-        seen[codes] += sizes
-        return Batch(grouping.sort(rows.points), shares, codes, grouping.offsets, before)
 
     def map_parts(
         self,
@@ -288,24 +286,49 @@ class StreamPart:
 
     def batches(self, title: str = "reading points") -> Iterator[Batch]:
         """Read the points of the piece, in batches of rows sorted by bag."""
+        for rows, codes, seen in self.passed(_by_bag, title):
+            yield _batch(rows, codes, seen, self.totals)
+
+    def passed(self, make: Callable[[Rows], Rows], title: str) -> Iterator[Passed]:
+        """Read the points of the piece, and make something of each batch in another thread.
+
+        Yields grouped rows, the numbers of their bags, and how many rows of these came before.
+        """
         counts = BagCounts()
-        for rows in self.passes.rows(_as_they_are, title, points_only=True):
-            if not len(rows.points):
+        for rows in self.passes.rows(make, title, points_only=True):
+            if rows.grouping is None:
                 continue
-            cut = counts.add(rows.ids)
+            cut = counts.add(rows.grouping)
             if len(counts.codes) > len(self.sizes):
                 raise _changed()
-            shares = np.repeat(1.0 / self.totals[cut.codes], cut.sizes)
-            if rows.weights is not None:
-                shares *= cut.grouping.sort(rows.weights)
-            points = cut.grouping.sort(rows.points)
-            yield Batch(points, shares, cut.codes, cut.grouping.offsets, cut.seen)
+            yield rows, cut.codes, cut.seen
         if not np.array_equal(counts.sizes, self.sizes):
             raise _changed()
 
 
-def _as_they_are(rows: Rows) -> Rows:
-    return rows
+def _by_bag(rows: Rows) -> Rows:
+    """Sort points and weights by bag, in whatever thread this is."""
+    rows = rows.grouped()
+    if rows.grouping is None:
+        return rows
+    sort = rows.grouping.sort
+    weights = None if rows.weights is None else sort(rows.weights)
+    return replace(rows, points=sort(rows.points), weights=weights)
+
+
+def _batch(
+    rows: Rows,
+    codes: Int64[np.ndarray, " k"],
+    seen: Int64[np.ndarray, " k"],
+    totals: Float64[np.ndarray, " n"],
+) -> Batch:
+    """Return rows that are sorted by bag as a batch."""
+    assert rows.grouping is not None
+    starts = rows.grouping.offsets
+    shares = np.repeat(1.0 / totals[codes], np.diff(starts))
+    if rows.weights is not None:
+        shares *= rows.weights
+    return Batch(rows.points, shares, codes, starts, seen)
 
 
 def _wanted_rows(part: StreamPart) -> Any:
@@ -322,14 +345,20 @@ def _rows_at(
     """Return the points of a part that are among the rows wanted: their places, they, shares."""
     places, points, shares = [np.zeros(0, np.int64)], list[np.ndarray](), [np.zeros(0)]
     points.append(np.zeros((0, part.n_features)))
-    for batch in part.batches(title):
-        first = part.first_rows[batch.bags] + batch.seen - batch.starts[:-1]
-        stacked = np.repeat(first, np.diff(batch.starts)) + np.arange(len(batch.points))
-        place = np.minimum(np.searchsorted(wanted, stacked), len(wanted) - 1)
-        hit = wanted[place] == stacked
-        places.append(place[hit].astype(np.int64))
-        points.append(batch.points[hit])
-        shares.append(batch.shares[hit])
+    for rows, codes, seen in part.passed(Rows.grouped, title):
+        # The rows of a piece are consecutive, so those that are wanted of it are, too.
+        starts, order = rows.grouping.offsets, rows.grouping.order
+        first = part.first_rows[codes] + seen
+        here, stop = np.searchsorted(wanted, [first, first + np.diff(starts)])
+        counts = stop - here
+        ends = np.cumsum(counts)
+        place = np.repeat(here - (ends - counts), counts) + np.arange(ends[-1])
+        row = wanted[place] + np.repeat(starts[:-1] - first, counts)
+        row = row if order is None else order[row]
+        own = 1.0 if rows.weights is None else rows.weights[row]
+        places.append(place)
+        points.append(rows.points[row])
+        shares.append(own * np.repeat(1.0 / part.totals[codes], counts))
     return np.concatenate(places), np.concatenate(points), np.concatenate(shares)
 
 

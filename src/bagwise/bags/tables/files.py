@@ -32,7 +32,7 @@ TABLES = (*PARQUET, *CSV)
 
 # Rows, or numbers if rows are long, that are read at once. Many, so that bags whose rows are
 # scattered over the file have several in a batch; few enough that a batch takes 32 MB.
-BATCH_ROWS = 1 << 17
+BATCH_ROWS = 1 << 18
 BATCH_NUMBERS = 1 << 22
 
 # Rows of a piece that a worker of a cluster works on, at most: some seconds, so that what travels
