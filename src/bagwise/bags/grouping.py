@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -397,30 +398,54 @@ class Numbers:
 
     Examples
     --------
-    >>> Numbers({"b": 0, "a": 1}).of(np.array(["a", "b"]))
-    array([1, 0])
+    >>> Numbers({"b": 0, "a": 1}).of(np.array(["a", "c", "b"]))
+    array([ 1, -1,  0])
     """
 
     def __init__(self, codes: Mapping[Any, int]) -> None:
-        self._codes, self._low = codes, 0
+        self._codes, self._low, self.n_known = codes, 0, len(codes)
         self._table: Int64[np.ndarray, " m"] | None = None
         if codes and set(map(type, codes)) == {int}:
             low, high = min(codes), max(codes)
             if high - low < SPARSE * len(codes) and abs(low) < 2**62:
                 self._low, self._table = low, np.full(high - low + 1, -1)
-                self._table[np.fromiter(codes, np.int64, len(codes)) - low] = list(codes.values())
+                places = np.fromiter(codes, np.int64, len(codes)) - low
+                self._table[places] = np.fromiter(codes.values(), np.int64, len(codes))
 
     def of(self, ids: Shaped[np.ndarray, " k"]) -> Int64[np.ndarray, " k"]:
-        """Return the number of each id; raise KeyError if one is not known."""
+        """Return the number of each id, -1 of those that are not known."""
         if self._table is None or ids.dtype != np.int64:
-            return np.fromiter(map(self._codes.__getitem__, keys(ids)), np.int64, len(ids))
+            found = map(self._codes.get, keys(ids), repeat(-1))
+            return np.fromiter(found, np.int64, len(ids))
         places = ids - self._low
-        if len(ids) and (places.min() < 0 or places.max() >= len(self._table)):
-            raise KeyError
-        found = self._table[places]
-        if (found < 0).any():
-            raise KeyError
-        return found
+        if len(ids) and 0 <= places.min() and places.max() < len(self._table):
+            return self._table.take(places)
+        inside = (places >= 0) & (places < len(self._table))
+        return np.where(inside, self._table[np.where(inside, places, 0)], -1)
+
+    def of_rows(
+        self, columns: tuple[Shaped[np.ndarray, " n_rows"], ...]
+    ) -> Int64[np.ndarray, " n_rows"]:
+        """Return the number of the bag of each row, of which the columns of its id are given."""
+        if len(columns) == 1 and self._table is not None and columns[0].dtype.kind == "i":
+            return self.of(columns[0].astype(np.int64, copy=False))
+        grouping = group_columns(columns)
+        return grouping.unsort(np.repeat(self.of(grouping.ids), np.diff(grouping.offsets)))
+
+
+def group_numbers(codes: Int64[np.ndarray, " n_rows"], n_codes: int) -> Grouping:
+    """Group rows by the number of their bag: bags in the order of their numbers, which are ids.
+
+    Examples
+    --------
+    >>> grouping = group_numbers(np.array([7, 2, 7]), 8)
+    >>> grouping.ids, grouping.offsets, grouping.order
+    (array([2, 7]), array([0, 1, 3]), array([1, 0, 2]))
+    """
+    order = None if (codes[1:] >= codes[:-1]).all() else stable_order(codes, n_codes)
+    codes = codes if order is None else codes.take(order)
+    starts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
+    return Grouping(codes[starts], np.append(starts, len(codes)), order)
 
 
 def sizes_to_offsets(sizes: Any) -> Int64[np.ndarray, " n_offsets"]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Float64, Int64
 
 from bagwise._utils.work import Progress
-from bagwise.bags.grouping import Numbers, bag_positions
+from bagwise.bags.grouping import Numbers, bag_positions, group_numbers
 from bagwise.bags.per_bag import rows_by_key
 from bagwise.bags.stacked import Batch, StackedBags
 from bagwise.bags.tables.census import BagCounts, Rows
@@ -123,7 +124,7 @@ class StreamedBags(StackedBags):
             self.refuse("a bag on disk was chosen twice")
         kept = [np.flatnonzero(place[piece.bags] >= 0) for piece in self._pieces]
         codes = {key: int(place[code]) for key, code in self._codes.items() if place[code] >= 0}
-        return self._like(
+        found = self._like(
             ids=self.ids[chosen],
             offsets=np.concatenate([[0], np.cumsum(self.sizes[chosen])]),
             covariates=None if self.covariates is None else self.covariates[chosen],
@@ -139,6 +140,9 @@ class StreamedBags(StackedBags):
                 for piece, rows in zip(self._pieces, kept, strict=True)
             ],
         )
+        for name in ("_awaited", "_kept"):  # rows of all bags, which have other places here
+            found.__dict__.pop(name, None)
+        return found
 
     def __iter__(self) -> Iterator[Any]:
         self.refuse("bags on disk cannot be gone through one by one")
@@ -149,22 +153,20 @@ class StreamedBags(StackedBags):
 
     def batches(self, title: str = "reading points") -> Iterator[Batch]:
         """Read all points once more, in batches of rows sorted by bag, with a progress bar."""
-        for rows, codes, seen in self.passed(_by_bag, title):
+        for rows, codes, seen in self.passed(_sorted, title):
             yield _batch(rows, codes, seen, self._totals)
 
     def passed(self, make: Callable[[Rows], Rows], title: str) -> Iterator[Passed]:
         """Read all points once more; see :class:`StreamPart`."""
         seen, numbers = np.zeros(self.n_bags, dtype=np.int64), Numbers(self._codes)
+        by_number = partial(_by_number, numbers=numbers, n_bags=self.n_bags, make=make)
         passes: Passes = self._passes
         if passes.source.dataset is None:
             self.refuse("the rows of these bags are with the workers of a cluster")
-        for rows in passes.rows(make, title, points_only=True):
+        for rows in passes.rows(by_number, title, points_only=True):
             if rows.grouping is None:
                 continue
-            try:
-                codes = numbers.of(rows.grouping.ids)
-            except KeyError:
-                raise _changed() from None
+            codes = rows.grouping.ids
             yield rows, codes, seen[codes]
             seen[codes] += np.diff(rows.grouping.offsets)
         if not np.array_equal(seen, self.sizes):
@@ -219,7 +221,27 @@ class StreamedBags(StackedBags):
     def rows_at(
         self, rows: Int64[np.ndarray, " k"], title: str = "drawing points"
     ) -> tuple[Float[np.ndarray, "k n_features"], Float64[np.ndarray, " k"]]:
-        """Return some points by their row, and the share of each in its bag."""
+        """Return some points by their row, and the share of each in its bag.
+
+        If others are awaited, see :meth:`await_rows`, the same pass brings them along.
+        """
+        kept = self.__dict__.pop("_kept", None)
+        if kept is not None and np.array_equal(kept[0], rows):
+            return kept[1:]
+        awaited = self.__dict__.pop("_awaited", rows[:0])
+        points, shares = self._drawn(np.concatenate([rows, awaited]), title)
+        n = len(rows)
+        if len(awaited):
+            self.__dict__["_kept"] = awaited, points[n:], shares[n:]
+        return points[:n], shares[:n]
+
+    def await_rows(self, rows: Int64[np.ndarray, " k"]) -> None:
+        """Say that these rows will be asked for after the next ones: a pass over a file is long."""
+        self.__dict__["_awaited"] = rows
+
+    def _drawn(
+        self, rows: Int64[np.ndarray, " k"], title: str
+    ) -> tuple[Float[np.ndarray, "k n_features"], Float64[np.ndarray, " k"]]:
         order = np.argsort(rows, kind="stable")
         found, shares = np.empty((len(rows), self.n_features)), np.empty(len(rows))
         if self._passes.engine is None:
@@ -286,7 +308,7 @@ class StreamPart:
 
     def batches(self, title: str = "reading points") -> Iterator[Batch]:
         """Read the points of the piece, in batches of rows sorted by bag."""
-        for rows, codes, seen in self.passed(_by_bag, title):
+        for rows, codes, seen in self.passed(_sorted, title):
             yield _batch(rows, codes, seen, self.totals)
 
     def passed(self, make: Callable[[Rows], Rows], title: str) -> Iterator[Passed]:
@@ -295,7 +317,8 @@ class StreamPart:
         Yields grouped rows, the numbers of their bags, and how many rows of these came before.
         """
         counts = BagCounts()
-        for rows in self.passes.rows(make, title, points_only=True):
+        grouped = partial(_grouped, make=make)
+        for rows in self.passes.rows(grouped, title, points_only=True):
             if rows.grouping is None:
                 continue
             cut = counts.add(rows.grouping)
@@ -306,11 +329,28 @@ class StreamPart:
             raise _changed()
 
 
-def _by_bag(rows: Rows) -> Rows:
-    """Sort points and weights by bag, in whatever thread this is."""
-    rows = rows.grouped()
-    if rows.grouping is None:
+def _by_number(rows: Rows, numbers: Numbers, n_bags: int, make: Callable[[Rows], Rows]) -> Rows:
+    """Group rows by the numbers of their bags, which stand for ids then, and make something."""
+    if not len(rows.points):
         return rows
+    codes = numbers.of_rows(rows.ids)
+    if codes.min() < 0:
+        raise _changed()
+    return make(replace(rows, grouping=group_numbers(codes, n_bags)))
+
+
+def _grouped(rows: Rows, make: Callable[[Rows], Rows]) -> Rows:
+    rows = rows.grouped()
+    return rows if rows.grouping is None else make(rows)
+
+
+def _as_they_are(rows: Rows) -> Rows:
+    return rows
+
+
+def _sorted(rows: Rows) -> Rows:
+    """Sort points and weights by bag."""
+    assert rows.grouping is not None
     sort = rows.grouping.sort
     weights = None if rows.weights is None else sort(rows.weights)
     return replace(rows, points=sort(rows.points), weights=weights)
@@ -345,7 +385,7 @@ def _rows_at(
     """Return the points of a part that are among the rows wanted: their places, they, shares."""
     places, points, shares = [np.zeros(0, np.int64)], list[np.ndarray](), [np.zeros(0)]
     points.append(np.zeros((0, part.n_features)))
-    for rows, codes, seen in part.passed(Rows.grouped, title):
+    for rows, codes, seen in part.passed(_as_they_are, title):
         # The rows of a piece are consecutive, so those that are wanted of it are, too.
         starts, order = rows.grouping.offsets, rows.grouping.order
         first = part.first_rows[codes] + seen

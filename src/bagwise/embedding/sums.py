@@ -28,8 +28,11 @@ from bagwise.features.maps import Features, Scaling, point_weights
 S = TypeVar("S")
 T = TypeVar("T")
 
-# Features (or points, if these are longer) that a thread works on at once: they stay in its cache.
+# Features (or points, if these are longer) that a thread works on at once, and how many times as
+# many if there are very many points, so that each call is worth it: of what a kernel works on,
+# smaller pieces stay in a core's cache.
 BLOCK_BYTES = 1 << 20
+LONGER_BLOCKS = 4
 
 # Rows per piece from which a product for each beats a sparse product for all: a call takes as long
 # as adding up some hundred rows.
@@ -40,7 +43,7 @@ TOGETHER_BYTES = 1 << 28
 
 # Blocks that a thread works on before their sums are added up: a fixed number, so that sums do not
 # depend on the machine; and parts of so many blocks that are under way at once.
-PART_BLOCKS = 8
+PART_BLOCKS = 2
 PARTS = 4
 
 # Points on each side of the pairs worked on at once: 8 MB of kernel values.
@@ -356,8 +359,8 @@ class BagSums:
     def add(self, batch: Batch, threads: ThreadPoolExecutor | None = None) -> None:
         """Add points: parts of the batch by threads, their sums in order."""
         width = max(self._features.n_outputs, batch.points.shape[1])
-        each = 4 if self._single else 8
-        blocks = list(blocks_of(batch.starts, max(1, self._block_bytes // (each * width))))
+        n_rows = self._block_bytes // (8 * width) * (LONGER_BLOCKS if self._single else 1)
+        blocks = list(blocks_of(batch.starts, max(1, n_rows)))
         parts = [blocks[i : i + PART_BLOCKS] for i in range(0, len(blocks), PART_BLOCKS)]
         work = partial(self._pool, batch)
         with Progress("pooling points", len(parts), wanted() and len(parts) > PARTS) as bar:
@@ -413,13 +416,14 @@ class BagSums:
     ) -> None:
         """Add sums of pieces to those of their bags."""
         before = self._weight[bags]
-        met = np.flatnonzero((before > 0) & (self._unbias[bags] > 0))
-        if self._scatter is not None and len(met):
+        if self._scatter is not None:
+            met = np.flatnonzero((before > 0) & (self._unbias[bags] > 0))
             old, new = before[met], weight[met]
-            gaps = self._mean[bags[met]] / old[:, None] - sums[met] / new[:, None]
+            gaps = self._mean.take(bags[met], axis=0) / old[:, None]
+            gaps -= sums.take(met, axis=0) / new[:, None]
             gaps *= np.sqrt(self._unbias[bags[met]] * old * (new / (old + new)))[:, None]
             self._scatter += gaps.T @ gaps
-        self._mean[bags] += sums
+        self._mean[bags] = self._mean.take(bags, axis=0) + sums
         self._weight[bags] = before + weight
 
 

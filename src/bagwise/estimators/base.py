@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._utils.notebook import panel, table
 from bagwise._utils.notebook import show as brief
 from bagwise._utils.work import Progress, one_thread, wanted
-from bagwise.bags.bags import Bags, as_bags
+from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.bags.grouping import show
 from bagwise.bags.per_bag import check_labels, numbers_per_bag
 from bagwise.bags.validation import (
@@ -167,7 +167,10 @@ class BagEstimator(ShowsLearnt, TakesBags):
         self._check_parameters()
         candidates, losses = None, list[float]()
         if self.embedding.n_candidates > 1 and bags.n_points > MANY_POINTS:
-            some, every = some_of(bags.n_bags, FEW_BAGS), self.embedding.candidates(bags)
+            some = some_of(bags.n_bags, FEW_BAGS)
+            if isinstance(bags, BagStream):
+                bags.await_some(some, FEW_POINTS)
+            every = self.embedding.candidates(bags)
             few = bags.some(some, FEW_POINTS)
             losses, _ = self._compared(few, task.take(some), every, Thrift(single=True))
             candidates = [every[int(np.argmin(losses))]]
@@ -328,8 +331,8 @@ class BagEstimator(ShowsLearnt, TakesBags):
     ) -> Iterator[Pooled]:
         """Make features of the training bags; several, if kernel or bandwidth are to be chosen."""
         candidates = self.embedding.candidates(bags) if candidates is None else candidates
-        options = {"covariance": self.needs_covariance, "thrift": thrift}
-        stats = summarise_each(bags, candidates, **options)
+        covariance = self.needs_covariance
+        stats = summarise_each(bags, candidates, covariance=covariance, thrift=thrift)
         yield from map(Pooled, candidates, stats)
 
     def has_shared_features(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from jaxtyping import Bool, Float, Float64, Int, Int64, Shaped
 
 from bagwise.bags.grouping import (
     Grouping,
+    Numbers,
     composite_ids,
     first_appearance,
     group_columns,
@@ -158,16 +158,19 @@ class BagCounts:
 
     def __init__(self) -> None:
         self.codes: dict[Any, int] = {}
+        self._numbers = Numbers(self.codes)
         self._ids: list[Shaped[np.ndarray, " k"]] = []
         self._sizes = np.zeros(0, dtype=np.int64)
 
     def add(self, grouping: Grouping) -> Pieces:
         """Count rows that are grouped by bag."""
         n, known = len(self.codes), self.codes
-        own = keys(grouping.ids)
-        codes = np.fromiter(map(known.get, own, repeat(-1)), np.int64, len(own))
-        for place in np.flatnonzero(codes < 0).tolist():
-            codes[place] = known.setdefault(own[place], len(known))
+        codes = self._numbers.of(grouping.ids)
+        new = np.flatnonzero(codes < 0)
+        found = [known.setdefault(key, len(known)) for key in keys(grouping.ids[new])]
+        codes[new] = found
+        if len(known) > 1.1 * self._numbers.n_known:
+            self._numbers = Numbers(known)
         self._ids.append(grouping.ids[codes >= n])
         self._sizes = grown(self._sizes, len(self.codes))
         pieces = Pieces(grouping, codes, self._sizes[codes], codes >= n)
@@ -184,6 +187,7 @@ class BagCounts:
             self._ids.append(other.ids[codes >= n])
         self._sizes = grown(self._sizes, len(self.codes))
         self._sizes[codes] += other.sizes
+        self._numbers = Numbers({})  # found anew, if rows are added after others were merged
         return codes
 
     @property
