@@ -192,12 +192,10 @@ class StreamedBags(StackedBags):
 
     def _stream_parts(self, shard_bags: int) -> list[StreamPart]:
         """Return the pieces, or shards of their bags, each with what is known of its bags."""
-        passes: Passes = self._passes
         parts, seen = list[StreamPart](), np.zeros(self.n_bags, dtype=np.int64)
-        for k, piece in enumerate(self._pieces):
+        for whole, piece in self._stretches(shard_bags):
             first = self.offsets[piece.bags] + seen[piece.bags]
             seen[piece.bags] += piece.sizes
-            whole = passes.of_piece(k)
             if len(piece.bags) > shard_bags:
                 names = sorted(self._codes, key=self._codes.__getitem__)
             for start in range(0, max(1, len(piece.bags)), shard_bags):
@@ -209,6 +207,28 @@ class StreamedBags(StackedBags):
                 known = self._totals[here], self._effective_sizes[here], first[some]
                 parts.append(StreamPart(own, here, *known, piece.sizes[some], self.weighted))
         return parts
+
+    def _stretches(self, shard_bags: int) -> Iterator[tuple[Passes, PieceBags]]:
+        """Put pieces that lie one after the other together, so that few statistics travel.
+
+        A worker sums a stretch before it sends anything: what travels of shuffled rows is then a
+        row for each bag and stretch, and does not grow with the rows. Where a stretch would have
+        so many bags that it has to be read several times, it ends.
+        """
+        passes: Passes = self._passes
+        assert passes.engine is not None
+        n = len(self._pieces)
+        most = max(1, -(-n // passes.engine.n_parts)) if passes.source.can_join else 1
+        start = 0
+        while start < n:
+            stop, own = start + 1, self._pieces[start]
+            while stop < min(n, start + most):
+                together = own.followed_by(self._pieces[stop])
+                if len(together.bags) > shard_bags:
+                    break
+                stop, own = stop + 1, together
+            yield passes.of_pieces(start, stop), own
+            start = stop
 
     def _map(self, work: Callable[..., T], parts: list[Any], title: str) -> Iterator[T]:
         passes: Passes = self._passes

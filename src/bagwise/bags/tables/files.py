@@ -114,6 +114,20 @@ class Source:
         return tuple(pieces)
 
     @property
+    def can_join(self) -> bool:
+        """Whether pieces can be put together again: partitions lie where they are."""
+        return all(piece.partition is None for piece in self.pieces)
+
+    @staticmethod
+    def joined(pieces: Sequence[Source]) -> Source:
+        """Put pieces of Parquet on disk together that lie one after the other."""
+        if len(pieces) == 1:
+            return pieces[0]
+        n_rows = sum(piece.n_rows for piece in pieces)
+        fragments = tuple(fragment for piece in pieces for fragment in piece.fragments)
+        return replace(pieces[0], n_rows=n_rows, fragments=fragments)
+
+    @property
     def _columns(self) -> Any:
         return self.columns if self.dataset is None else self.dataset.schema
 

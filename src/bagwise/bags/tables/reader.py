@@ -24,6 +24,7 @@ from bagwise._utils.work import Progress
 from bagwise.bags.grouping import (
     Grouping,
     composite_ids,
+    first_appearance,
     group_columns,
     id_array,
     keys,
@@ -244,7 +245,11 @@ class Passes:
 
     def of_piece(self, number: int) -> Passes:
         """Return the same for one piece of the source, to be sent to a worker."""
-        piece = self.source.pieces[number]
+        return self.of_pieces(number, number + 1)
+
+    def of_pieces(self, start: int, stop: int) -> Passes:
+        """Return the same for some pieces of the source, one after the other, as one."""
+        piece = Source.joined(self.source.pieces[start:stop])
         return replace(self, source=piece, progress=False, engine=None)
 
     @property
@@ -475,6 +480,21 @@ class PieceBags:
 
     bags: Int64[np.ndarray, " k"]
     sizes: Int64[np.ndarray, " k"]
+
+    def followed_by(self, other: PieceBags) -> PieceBags:
+        """Return the bags of both, in order of appearance.
+
+        Examples
+        --------
+        >>> one, two = np.array([5, 3]), np.array([3, 9])
+        >>> both = PieceBags(one, one).followed_by(PieceBags(two, two))
+        >>> both.bags, both.sizes
+        (array([5, 3, 9]), array([5, 6, 9]))
+        """
+        bags = np.concatenate([self.bags, other.bags])
+        codes, heads = first_appearance(bags)
+        sizes = np.bincount(codes, np.concatenate([self.sizes, other.sizes]))
+        return PieceBags(bags[heads], sizes.astype(np.int64))
 
 
 class Reader:
