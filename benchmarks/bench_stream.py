@@ -81,7 +81,9 @@ print(json.dumps(seconds))
 )
 
 
-def write_points(path: Path, n_rows: int, n_bags: int, seed: int = 0) -> None:
+def write_points(
+    path: Path, n_rows: int, n_bags: int, seed: int = 0, n_features: int = N_FEATURES
+) -> None:
     """Write points of bags of 1 to some 5,000 points, log-uniform, with the rows shuffled.
 
     The label of a bag is how far its points spread.
@@ -94,12 +96,12 @@ def write_points(path: Path, n_rows: int, n_bags: int, seed: int = 0) -> None:
     share = np.exp(rng.uniform(np.log(SIZE_RANGE[0]), np.log(SIZE_RANGE[1]), n_bags))
     others = rng.choice(n_bags, n_rows - n_bags, p=share / share.sum())
     bags = rng.permutation(np.concatenate([np.arange(n_bags), others]).astype(np.int32))
-    names = [f"x{j}" for j in range(N_FEATURES)]
+    names = [f"x{j}" for j in range(n_features)]
     columns = [("bag", pa.int32()), *((name, pa.float64()) for name in names)]
     with pq.ParquetWriter(path, pa.schema([*columns, ("label", pa.float64())])) as writer:
         for start in range(0, n_rows, WRITTEN_ROWS):
             own = bags[start : start + WRITTEN_ROWS]
-            points = rng.standard_normal((N_FEATURES, len(own))) * labels[own]
+            points = rng.standard_normal((n_features, len(own))) * labels[own]
             arrays = [own, *points, labels[own]]
             writer.write_table(pa.table(arrays, names=["bag", *names, "label"]))
 

@@ -492,6 +492,10 @@ class BagStream(StreamedBags, Bags):
     (1708, True)
     """
 
+    def await_some(self, bags: Int64[np.ndarray, " k"], most_points: int) -> None:
+        """Say that :meth:`some` will be asked: the next pass that draws points draws these, too."""
+        self.await_rows(self._some_rows(bags, most_points, None)[0])
+
     def some(self, bags: Int64[np.ndarray, " k"], most_points: int, seed: Any = None) -> Bags:
         """Return some bags, in memory, and of each at most so many points: a pass over the file."""
         rows, offsets = self._some_rows(bags, most_points, seed)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Float64, Int64
 
 from bagwise._utils.work import Progress
-from bagwise.bags.grouping import bag_positions, group_columns, keys
+from bagwise.bags.grouping import Numbers, bag_positions, group_numbers
 from bagwise.bags.per_bag import rows_by_key
 from bagwise.bags.stacked import Batch, StackedBags
 from bagwise.bags.tables.census import BagCounts, Rows
@@ -18,6 +19,9 @@ from bagwise.bags.tables.reader import Passes, PieceBags, Reading
 from bagwise.exceptions import InvalidBagsError
 
 T = TypeVar("T")
+
+# Rows of a batch that are grouped, the number of each bag, and its rows that came before.
+Passed = tuple[Rows, Int64[np.ndarray, " k"], Int64[np.ndarray, " k"]]
 
 # Bags of a piece beyond which it is worked on in shards: their sums are what a worker has to hold,
 # 200 MB of them with 200 features.
@@ -120,7 +124,7 @@ class StreamedBags(StackedBags):
             self.refuse("a bag on disk was chosen twice")
         kept = [np.flatnonzero(place[piece.bags] >= 0) for piece in self._pieces]
         codes = {key: int(place[code]) for key, code in self._codes.items() if place[code] >= 0}
-        return self._like(
+        found = self._like(
             ids=self.ids[chosen],
             offsets=np.concatenate([[0], np.cumsum(self.sizes[chosen])]),
             covariates=None if self.covariates is None else self.covariates[chosen],
@@ -136,6 +140,9 @@ class StreamedBags(StackedBags):
                 for piece, rows in zip(self._pieces, kept, strict=True)
             ],
         )
+        for name in ("_awaited", "_kept"):  # rows of all bags, which have other places here
+            found.__dict__.pop(name, None)
+        return found
 
     def __iter__(self) -> Iterator[Any]:
         self.refuse("bags on disk cannot be gone through one by one")
@@ -146,31 +153,24 @@ class StreamedBags(StackedBags):
 
     def batches(self, title: str = "reading points") -> Iterator[Batch]:
         """Read all points once more, in batches of rows sorted by bag, with a progress bar."""
-        seen = np.zeros(self.n_bags, dtype=np.int64)
+        for rows, codes, seen in self.passed(_sorted, title):
+            yield _batch(rows, codes, seen, self._totals)
+
+    def passed(self, make: Callable[[Rows], Rows], title: str) -> Iterator[Passed]:
+        """Read all points once more; see :class:`StreamPart`."""
+        seen, numbers = np.zeros(self.n_bags, dtype=np.int64), Numbers(self._codes)
+        by_number = partial(_by_number, numbers=numbers, n_bags=self.n_bags, make=make)
         passes: Passes = self._passes
         if passes.source.dataset is None:
             self.refuse("the rows of these bags are with the workers of a cluster")
-        found = passes.rows(lambda rows: self._batch(rows, seen), title, points_only=True)
-        yield from (batch for batch in found if batch is not None)
+        for rows in passes.rows(by_number, title, points_only=True):
+            if rows.grouping is None:
+                continue
+            codes = rows.grouping.ids
+            yield rows, codes, seen[codes]
+            seen[codes] += np.diff(rows.grouping.offsets)
         if not np.array_equal(seen, self.sizes):
             raise _changed()
-
-    def _batch(self, rows: Rows, seen: Int64[np.ndarray, " n_bags"]) -> Batch | None:
-        """Sort rows by bag, and count them; None if there are none."""
-        if not len(rows.points):
-            return None
-        grouping = group_columns(rows.ids)
-        sizes = np.diff(grouping.offsets)
-        try:
-            codes = np.array([self._codes[key] for key in keys(grouping.ids)], dtype=np.int64)
-        except KeyError:
-            raise _changed() from None
-        shares = np.repeat(1.0 / self._totals[codes], sizes)
-        if rows.weights is not None:
-            shares *= grouping.sort(rows.weights)
-        before = seen[codes]
-        seen[codes] += sizes
-        return Batch(grouping.sort(rows.points), shares, codes, grouping.offsets, before)
 
     def map_parts(
         self,
@@ -192,12 +192,10 @@ class StreamedBags(StackedBags):
 
     def _stream_parts(self, shard_bags: int) -> list[StreamPart]:
         """Return the pieces, or shards of their bags, each with what is known of its bags."""
-        passes: Passes = self._passes
         parts, seen = list[StreamPart](), np.zeros(self.n_bags, dtype=np.int64)
-        for k, piece in enumerate(self._pieces):
+        for whole, piece in self._stretches(shard_bags):
             first = self.offsets[piece.bags] + seen[piece.bags]
             seen[piece.bags] += piece.sizes
-            whole = passes.of_piece(k)
             if len(piece.bags) > shard_bags:
                 names = sorted(self._codes, key=self._codes.__getitem__)
             for start in range(0, max(1, len(piece.bags)), shard_bags):
@@ -210,6 +208,28 @@ class StreamedBags(StackedBags):
                 parts.append(StreamPart(own, here, *known, piece.sizes[some], self.weighted))
         return parts
 
+    def _stretches(self, shard_bags: int) -> Iterator[tuple[Passes, PieceBags]]:
+        """Put pieces that lie one after the other together, so that few statistics travel.
+
+        A worker sums a stretch before it sends anything: what travels of shuffled rows is then a
+        row for each bag and stretch, and does not grow with the rows. Where a stretch would have
+        so many bags that it has to be read several times, it ends.
+        """
+        passes: Passes = self._passes
+        assert passes.engine is not None
+        n = len(self._pieces)
+        most = max(1, -(-n // passes.engine.n_parts)) if passes.source.can_join else 1
+        start = 0
+        while start < n:
+            stop, own = start + 1, self._pieces[start]
+            while stop < min(n, start + most):
+                together = own.followed_by(self._pieces[stop])
+                if len(together.bags) > shard_bags:
+                    break
+                stop, own = stop + 1, together
+            yield passes.of_pieces(start, stop), own
+            start = stop
+
     def _map(self, work: Callable[..., T], parts: list[Any], title: str) -> Iterator[T]:
         passes: Passes = self._passes
         assert passes.engine is not None
@@ -221,7 +241,27 @@ class StreamedBags(StackedBags):
     def rows_at(
         self, rows: Int64[np.ndarray, " k"], title: str = "drawing points"
     ) -> tuple[Float[np.ndarray, "k n_features"], Float64[np.ndarray, " k"]]:
-        """Return some points by their row, and the share of each in its bag."""
+        """Return some points by their row, and the share of each in its bag.
+
+        If others are awaited, see :meth:`await_rows`, the same pass brings them along.
+        """
+        kept = self.__dict__.pop("_kept", None)
+        if kept is not None and np.array_equal(kept[0], rows):
+            return kept[1:]
+        awaited = self.__dict__.pop("_awaited", rows[:0])
+        points, shares = self._drawn(np.concatenate([rows, awaited]), title)
+        n = len(rows)
+        if len(awaited):
+            self.__dict__["_kept"] = awaited, points[n:], shares[n:]
+        return points[:n], shares[:n]
+
+    def await_rows(self, rows: Int64[np.ndarray, " k"]) -> None:
+        """Say that these rows will be asked for after the next ones: a pass over a file is long."""
+        self.__dict__["_awaited"] = rows
+
+    def _drawn(
+        self, rows: Int64[np.ndarray, " k"], title: str
+    ) -> tuple[Float[np.ndarray, "k n_features"], Float64[np.ndarray, " k"]]:
         order = np.argsort(rows, kind="stable")
         found, shares = np.empty((len(rows), self.n_features)), np.empty(len(rows))
         if self._passes.engine is None:
@@ -288,24 +328,67 @@ class StreamPart:
 
     def batches(self, title: str = "reading points") -> Iterator[Batch]:
         """Read the points of the piece, in batches of rows sorted by bag."""
+        for rows, codes, seen in self.passed(_sorted, title):
+            yield _batch(rows, codes, seen, self.totals)
+
+    def passed(self, make: Callable[[Rows], Rows], title: str) -> Iterator[Passed]:
+        """Read the points of the piece, and make something of each batch in another thread.
+
+        Yields grouped rows, the numbers of their bags, and how many rows of these came before.
+        """
         counts = BagCounts()
-        for rows in self.passes.rows(_as_they_are, title, points_only=True):
-            if not len(rows.points):
+        grouped = partial(_grouped, make=make)
+        for rows in self.passes.rows(grouped, title, points_only=True):
+            if rows.grouping is None:
                 continue
-            cut = counts.add(rows.ids)
+            cut = counts.add(rows.grouping)
             if len(counts.codes) > len(self.sizes):
                 raise _changed()
-            shares = np.repeat(1.0 / self.totals[cut.codes], cut.sizes)
-            if rows.weights is not None:
-                shares *= cut.grouping.sort(rows.weights)
-            points = cut.grouping.sort(rows.points)
-            yield Batch(points, shares, cut.codes, cut.grouping.offsets, cut.seen)
+            yield rows, cut.codes, cut.seen
         if not np.array_equal(counts.sizes, self.sizes):
             raise _changed()
 
 
+def _by_number(rows: Rows, numbers: Numbers, n_bags: int, make: Callable[[Rows], Rows]) -> Rows:
+    """Group rows by the numbers of their bags, which stand for ids then, and make something."""
+    if not len(rows.points):
+        return rows
+    codes = numbers.of_rows(rows.ids)
+    if codes.min() < 0:
+        raise _changed()
+    return make(replace(rows, grouping=group_numbers(codes, n_bags)))
+
+
+def _grouped(rows: Rows, make: Callable[[Rows], Rows]) -> Rows:
+    rows = rows.grouped()
+    return rows if rows.grouping is None else make(rows)
+
+
 def _as_they_are(rows: Rows) -> Rows:
     return rows
+
+
+def _sorted(rows: Rows) -> Rows:
+    """Sort points and weights by bag."""
+    assert rows.grouping is not None
+    sort = rows.grouping.sort
+    weights = None if rows.weights is None else sort(rows.weights)
+    return replace(rows, points=sort(rows.points), weights=weights)
+
+
+def _batch(
+    rows: Rows,
+    codes: Int64[np.ndarray, " k"],
+    seen: Int64[np.ndarray, " k"],
+    totals: Float64[np.ndarray, " n"],
+) -> Batch:
+    """Return rows that are sorted by bag as a batch."""
+    assert rows.grouping is not None
+    starts = rows.grouping.offsets
+    shares = np.repeat(1.0 / totals[codes], np.diff(starts))
+    if rows.weights is not None:
+        shares *= rows.weights
+    return Batch(rows.points, shares, codes, starts, seen)
 
 
 def _wanted_rows(part: StreamPart) -> Any:
@@ -322,14 +405,20 @@ def _rows_at(
     """Return the points of a part that are among the rows wanted: their places, they, shares."""
     places, points, shares = [np.zeros(0, np.int64)], list[np.ndarray](), [np.zeros(0)]
     points.append(np.zeros((0, part.n_features)))
-    for batch in part.batches(title):
-        first = part.first_rows[batch.bags] + batch.seen - batch.starts[:-1]
-        stacked = np.repeat(first, np.diff(batch.starts)) + np.arange(len(batch.points))
-        place = np.minimum(np.searchsorted(wanted, stacked), len(wanted) - 1)
-        hit = wanted[place] == stacked
-        places.append(place[hit].astype(np.int64))
-        points.append(batch.points[hit])
-        shares.append(batch.shares[hit])
+    for rows, codes, seen in part.passed(_as_they_are, title):
+        # The rows of a piece are consecutive, so those that are wanted of it are, too.
+        starts, order = rows.grouping.offsets, rows.grouping.order
+        first = part.first_rows[codes] + seen
+        here, stop = np.searchsorted(wanted, [first, first + np.diff(starts)])
+        counts = stop - here
+        ends = np.cumsum(counts)
+        place = np.repeat(here - (ends - counts), counts) + np.arange(ends[-1])
+        row = wanted[place] + np.repeat(starts[:-1] - first, counts)
+        row = row if order is None else order[row]
+        own = 1.0 if rows.weights is None else rows.weights[row]
+        places.append(place)
+        points.append(rows.points[row])
+        shares.append(own * np.repeat(1.0 / part.totals[codes], counts))
     return np.concatenate(places), np.concatenate(points), np.concatenate(shares)
 
 

@@ -6,12 +6,13 @@ of one batch, for files read in passes, and for points that come later.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
-from typing import Any
+from itertools import islice, pairwise
+from typing import Any, TypeVar
 
 import joblib
 import numpy as np
@@ -24,19 +25,25 @@ from bagwise.bags.stacked import Batch
 from bagwise.features.kernels import Kernel, Linear
 from bagwise.features.maps import Features, Scaling, point_weights
 
-# Features (or points, if these are longer) that a thread works on at once: they stay in its cache.
+S = TypeVar("S")
+T = TypeVar("T")
+
+# Features (or points, if these are longer) that a thread works on at once, and how many times as
+# many if there are very many points, so that each call is worth it: of what a kernel works on,
+# smaller pieces stay in a core's cache.
 BLOCK_BYTES = 1 << 20
+LONGER_BLOCKS = 4
 
 # Rows per piece from which a product for each beats a sparse product for all: a call takes as long
-# as adding up some thirty rows.
-LONG_PIECE = 32
+# as adding up some hundred rows.
+LONG_PIECE = 128
 
 # Mean embeddings that may be summed in one pass over a file, when several kernels are tried.
 TOGETHER_BYTES = 1 << 28
 
 # Blocks that a thread works on before their sums are added up: a fixed number, so that sums do not
-# depend on the machine; and parts of so many blocks that wait for each other.
-PART_BLOCKS = 8
+# depend on the machine; and parts of so many blocks that are under way at once.
+PART_BLOCKS = 2
 PARTS = 4
 
 # Points on each side of the pairs worked on at once: 8 MB of kernel values.
@@ -218,6 +225,28 @@ def _added(part: Any, sums: list[BagSums]) -> list[BagSums]:
     return sums
 
 
+def in_order(
+    work: Callable[[S], T], parts: Iterable[S], threads: ThreadPoolExecutor | None
+) -> Iterator[T]:
+    """Do work on parts, some at a time in threads, while what came of those before is used.
+
+    Examples
+    --------
+    >>> with ThreadPoolExecutor(2) as threads:
+    ...     list(in_order(abs, [-1, 2, -3], threads))
+    [1, 2, 3]
+    """
+    if threads is None:
+        yield from map(work, parts)
+        return
+    waiting = iter(parts)
+    under_way = deque(threads.submit(work, part) for part in islice(waiting, PARTS))
+    while under_way:
+        done = under_way.popleft().result()
+        under_way.extend(threads.submit(work, part) for part in islice(waiting, 1))
+        yield done
+
+
 def unbiasing(sizes: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
     """Return N/(N − 1); 0 for bags of one point in effect, which have no covariance.
 
@@ -330,19 +359,17 @@ class BagSums:
     def add(self, batch: Batch, threads: ThreadPoolExecutor | None = None) -> None:
         """Add points: parts of the batch by threads, their sums in order."""
         width = max(self._features.n_outputs, batch.points.shape[1])
-        each = 4 if self._single else 8
-        blocks = list(blocks_of(batch.starts, max(1, self._block_bytes // (each * width))))
+        n_rows = self._block_bytes // (8 * width) * (LONGER_BLOCKS if self._single else 1)
+        blocks = list(blocks_of(batch.starts, max(1, n_rows)))
         parts = [blocks[i : i + PART_BLOCKS] for i in range(0, len(blocks), PART_BLOCKS)]
+        work = partial(self._pool, batch)
         with Progress("pooling points", len(parts), wanted() and len(parts) > PARTS) as bar:
-            for start in range(0, len(parts), PARTS):
-                some = parts[start : start + PARTS]
-                run = map if threads is None else threads.map
-                for pieces, scatter in run(lambda part: self._pool(batch, part), some):
-                    if self._scatter is not None:
-                        self._scatter += scatter
-                    for block, weight, sums in pieces:
-                        self._join(batch.bags[block.bags], weight, sums)
-                    bar.advance(1)
+            for pieces, scatter in in_order(work, parts, threads):
+                if self._scatter is not None:
+                    self._scatter += scatter
+                for block, weight, sums in pieces:
+                    self._join(batch.bags[block.bags], weight, sums)
+                bar.advance(1)
 
     def merge(self, other: BagSums, bags: Int64[np.ndarray, " k"] | None = None) -> BagSums:
         """Add the sums of other points of the same bags, or of those of these numbers.
@@ -389,13 +416,14 @@ class BagSums:
     ) -> None:
         """Add sums of pieces to those of their bags."""
         before = self._weight[bags]
-        met = np.flatnonzero((before > 0) & (self._unbias[bags] > 0))
-        if self._scatter is not None and len(met):
+        if self._scatter is not None:
+            met = np.flatnonzero((before > 0) & (self._unbias[bags] > 0))
             old, new = before[met], weight[met]
-            gaps = self._mean[bags[met]] / old[:, None] - sums[met] / new[:, None]
+            gaps = self._mean.take(bags[met], axis=0) / old[:, None]
+            gaps -= sums.take(met, axis=0) / new[:, None]
             gaps *= np.sqrt(self._unbias[bags[met]] * old * (new / (old + new)))[:, None]
             self._scatter += gaps.T @ gaps
-        self._mean[bags] += sums
+        self._mean[bags] = self._mean.take(bags, axis=0) + sums
         self._weight[bags] = before + weight
 
 
@@ -410,8 +438,8 @@ def _scatter(
     piece = block.piece_of_row
     counted = unbias > 0
     if not counted.all():
-        rows = counted[piece]
-        phi, shares, piece = phi[rows], shares[rows], piece[rows]
+        rows = np.flatnonzero(counted[piece])
+        phi, shares, piece = phi.take(rows, axis=0), shares[rows], piece[rows]
     phi -= means.astype(phi.dtype, copy=False)[piece]
     phi *= np.sqrt(shares * unbias[piece]).astype(phi.dtype, copy=False)[:, None]
     return phi.T @ phi

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._utils.notebook import panel, table
 from bagwise._utils.notebook import show as brief
 from bagwise._utils.work import Progress, one_thread, wanted
-from bagwise.bags.bags import Bags, as_bags
+from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.bags.grouping import show
 from bagwise.bags.per_bag import check_labels, numbers_per_bag
 from bagwise.bags.validation import (
@@ -31,7 +31,14 @@ from bagwise.embedding.novelty import Novelty
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.prior import ConvolvedPrior, Prior, learnt_prior
 from bagwise.embedding.running import RunningSums, SummedBags, same
-from bagwise.embedding.sums import MANY_POINTS, BagStats, summarise, summarise_each, weighed
+from bagwise.embedding.sums import (
+    MANY_POINTS,
+    BagStats,
+    Thrift,
+    summarise,
+    summarise_each,
+    weighed,
+)
 from bagwise.estimators.embeddings import (
     COVARIANCE_FLOOR,
     BagEmbedding,
@@ -161,9 +168,12 @@ class BagEstimator(ShowsLearnt, TakesBags):
         candidates, losses = None, list[float]()
         if self.embedding.n_candidates > 1 and bags.n_points > MANY_POINTS:
             some = some_of(bags.n_bags, FEW_BAGS)
+            if isinstance(bags, BagStream):
+                bags.await_some(some, FEW_POINTS)
+            every = self.embedding.candidates(bags)
             few = bags.some(some, FEW_POINTS)
-            losses, _ = self._compared(few, task.take(some), self.embedding.candidates(few))
-            candidates = [self.embedding.candidates(bags)[int(np.argmin(losses))]]
+            losses, _ = self._compared(few, task.take(some), every, Thrift(single=True))
+            candidates = [every[int(np.argmin(losses))]]
         found, best = self._compared(bags, task, candidates)
         losses = losses or found
         best = self._with_learnt(bags, task, *best)
@@ -171,7 +181,11 @@ class BagEstimator(ShowsLearnt, TakesBags):
         return self._keep_losses(bags, losses)
 
     def _compared(
-        self, bags: Bags, task: Task, candidates: list[Features] | None
+        self,
+        bags: Bags,
+        task: Task,
+        candidates: list[Features] | None,
+        thrift: Thrift | None = None,
     ) -> tuple[list[float], tuple[Pooled, AnyHead]]:
         """Fit a head to each of some features, by default all that there are.
 
@@ -181,7 +195,8 @@ class BagEstimator(ShowsLearnt, TakesBags):
         losses, handicaps = list[float](), [0.0] if one else self._handicaps(bags)
         best: tuple[Pooled, AnyHead] | None = None
         with Progress("fitting", len(handicaps), wanted()) as bar:
-            for pooled, handicap in zip(self.pooled(bags, candidates), handicaps, strict=True):
+            found = self.pooled(bags, candidates, thrift)
+            for pooled, handicap in zip(found, handicaps, strict=True):
                 head = self._fit_head_alone(pooled, task)
                 losses.append(head.loss + handicap)
                 if best is None or losses[-1] < min(losses[:-1]):
@@ -308,10 +323,16 @@ class BagEstimator(ShowsLearnt, TakesBags):
             self.bandwidth_ = pooled.features.kernel.bandwidth
         return self
 
-    def pooled(self, bags: Bags, candidates: list[Features] | None = None) -> Iterator[Pooled]:
+    def pooled(
+        self,
+        bags: Bags,
+        candidates: list[Features] | None = None,
+        thrift: Thrift | None = None,
+    ) -> Iterator[Pooled]:
         """Make features of the training bags; several, if kernel or bandwidth are to be chosen."""
         candidates = self.embedding.candidates(bags) if candidates is None else candidates
-        stats = summarise_each(bags, candidates, covariance=self.needs_covariance)
+        covariance = self.needs_covariance
+        stats = summarise_each(bags, candidates, covariance=covariance, thrift=thrift)
         yield from map(Pooled, candidates, stats)
 
     def has_shared_features(self) -> bool:

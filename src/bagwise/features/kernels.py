@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -32,6 +32,9 @@ FAR = 800.0
 # Norms in bandwidths whose squares have too few digits left to tell small distances, which are
 # then taken one by one: with 16 digits, distances of 3e-4 are lost here.
 FAR_NORM = 3e4
+
+# Distances that are worked on at once: with what is made of them, they stay in the cache of a core.
+CACHE_BYTES = 1 << 18
 
 # Coordinates of which products can be squared and summed.
 LARGEST_PRODUCT = 1e70
@@ -119,13 +122,17 @@ class RBF(Kernel):
 
     def __call__(self, x: Any, y: Any) -> Any:
         """Return the Gram matrix (n, m)."""
-        gram = _minus_half_squared_distance(x, y, self._scale())
-        return np.exp(gram, out=gram)
+        gram = np.empty((len(x), len(y)))
+        for rows, half in _half_distances(x, y, self._scale()):
+            np.exp(half, out=gram[rows])
+        return gram
 
     def single(self, x: Any, y: Any) -> Any:
         """Return the Gram matrix in single precision."""
-        gram = _minus_half_squared_distance(x, y, self._scale()).astype(np.float32)
-        return np.exp(gram, out=gram)
+        gram = np.empty((len(x), len(y)), np.float32)
+        for rows, half in _half_distances(x, y, self._scale()):
+            np.exp(half, out=gram[rows], dtype=np.float32, casting="same_kind")
+        return gram
 
     def frequencies(self, n_features: int, n: int, rng: np.random.Generator) -> Any:
         """Draw from N(0, I/σ_k²)."""
@@ -583,23 +590,35 @@ def convolved(
 
 
 def _minus_half_squared_distance(x: Any, y: Any, scale: float) -> Any:
-    """Return −½‖x_i − y_j‖²/scale² by one matrix product, with no further pass over the result.
+    """Return −½‖x_i − y_j‖²/scale²."""
+    half = np.empty((len(x), len(y)))
+    for rows, part in _half_distances(x, y, scale):
+        half[rows] = part
+    return half
 
+
+def _half_distances(x: Any, y: Any, scale: float) -> Iterator[tuple[slice, Any]]:
+    """Yield −½‖x_i − y_j‖²/scale² of some x after the other, in a cache that is used again.
+
+    By one matrix product, with no further pass over the result:
     [x, ‖x‖², 1] · [y/s², −1/2s², −‖y‖²/2s²]; centring on the y keeps the digits. Where they would
     not suffice, as some x or y is very many bandwidths away, differences are taken one by one.
     """
     center = y.mean(axis=0)
-    left = np.empty((len(x), x.shape[1] + 2))
+    left = np.empty((len(x), x.shape[1] + 2), order="F")  # what is done to columns is faster
     np.subtract(x, center, out=left[:, :-2])
     if max(_largest(left[:, :-2]), _largest(y - center)) > FAR_NORM * scale:
-        return -0.5 * cdist(x / scale, y / scale, "sqeuclidean")
+        yield slice(None), -0.5 * cdist(x / scale, y / scale, "sqeuclidean")
+        return
     np.einsum("ij,ij->i", left[:, :-2], left[:, :-2], out=left[:, -2])
     left[:, -1] = 1.0
     y = (y - center) / scale
-    right = np.column_stack(
-        [y / scale, np.full(len(y), -0.5 / scale**2), -0.5 * np.sum(y**2, axis=1)]
-    )
-    return left @ right.T
+    right = np.vstack([y.T / scale, np.full(len(y), -0.5 / scale**2), -0.5 * np.sum(y**2, axis=1)])
+    n_rows = max(1, CACHE_BYTES // (8 * max(1, len(y))))
+    cache = np.empty((min(n_rows, len(x)), len(y)))
+    for start in range(0, len(x), n_rows):
+        rows = slice(start, min(start + n_rows, len(x)))
+        yield rows, np.matmul(left[rows], right, out=cache[: rows.stop - start])
 
 
 def _check_products(x: Any, y: Any, name: str) -> None:

@@ -118,7 +118,10 @@ class Scaling:
         """Return the scaled points (n, p); objects, which have no scale, as they are."""
         if isinstance(points, Objects):
             return points
-        return np.clip(points - self.center, -self.reach, self.reach) / self.scale
+        scaled = points - self.center
+        np.clip(scaled, -self.reach, self.reach, out=scaled)
+        scaled /= self.scale
+        return scaled
 
     def undo(self, points: Shaped[np.ndarray, "n p"]) -> Shaped[np.ndarray, "n p"]:
         """Return scaled points in the units of the input."""

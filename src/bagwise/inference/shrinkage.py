@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 from scipy.linalg import pinvh
 from scipy.optimize import minimize
+from scipy.sparse import csr_array
 
 from bagwise.embedding.posterior import EmbeddingPosterior
 from bagwise.embedding.prior import ConvolvedPrior, Prior
@@ -55,6 +56,9 @@ START_NOISE = 0.5
 WEIGHT_VAR_RANGE = (1e-4, 1e6)
 LOG_WEIGHT_VAR_TOLERANCE = 0.02
 MAX_ROUNDS = 50
+
+# Bags beyond which the search begins at the mode of about so many of them.
+MANY_BAGS, START_BAGS = 5000, 1000
 
 # Norm of the gradient at which the mode is found, per bag.
 GRADIENT_TOLERANCE = 1e-8
@@ -112,6 +116,22 @@ class ShrinkageProblem:
     def size_of(self) -> Int[np.ndarray, " n"]:
         """Place of each bag's size among them."""
         return self.start_embedding.size_of
+
+    def adding_up(self, coefficients: Vector) -> csr_array:
+        """Return the matrix (m, n) that adds up rows of bags by size, with these coefficients."""
+        shape = len(self.sizes), len(coefficients)
+        return csr_array((coefficients, (self.size_of, np.arange(shape[1]))), shape=shape)
+
+    def some(self, bags: Int[np.ndarray, " k"]) -> ShrinkageProblem:
+        """Return the problem of some of the bags."""
+        stats = replace(self.stats, mean=self.stats.mean[bags], sizes=self.stats.sizes[bags])
+        return replace(
+            self,
+            stats=stats,
+            labels=self.labels[bags],
+            effects=self.effects[bags],
+            sample_weight=self.sample_weight[bags],
+        )
 
     @property
     def shrinks(self) -> bool:
@@ -225,11 +245,11 @@ class LabelMoments:
 
     def products(self, mean: Vector, cross: Vector, var: Vector) -> Square:
         """Return Σ_i weight_i of the products of first derivatives, with these coefficients."""
-        weight, of = self.problem.sample_weight, self.problem.size_of
+        weight = self.problem.sample_weight
         total = (self.d_mean * (weight * mean)[:, None]).T @ self.d_mean
         total += (self.d_var * self.by_size(var)[:, None]).T @ self.d_var
         if cross.any():
-            crossed = (self.d_mean * (weight * cross)[:, None]).T @ self.d_var[of]
+            crossed = (self.problem.adding_up(weight * cross) @ self.d_mean).T @ self.d_var
             total += crossed + crossed.T
         return total
 
@@ -425,7 +445,12 @@ def find_mode_by_evidence(problem: ShrinkageProblem, start: float = 1.0) -> Mode
     ----------
     MacKay (1992), Bayesian interpolation.
     """
-    mode = find_mode(problem, start)
+    counted = np.flatnonzero(problem.sample_weight > 0)
+    theta: Theta | None = None
+    if len(counted) > MANY_BAGS:  # begin where some of them lead to
+        first = find_mode_by_evidence(problem.some(counted[:: len(counted) // START_BAGS]), start)
+        start, theta = first.weight_var, first.theta
+    mode = find_mode(problem, start, theta)
     steps = mode.n_steps
     for _ in range(MAX_ROUNDS):
         weight_var = _updated_weight_var(problem, mode)

@@ -18,6 +18,9 @@ from bagwise.exceptions import BagwiseError
 
 __all__ = ["DaskEngine", "Engine", "LocalEngine", "as_engine"]
 
+# Parts at least into which data are cut, whoever works on them.
+LEAST_PARTS = 16
+
 T = TypeVar("T")
 S = TypeVar("S")
 
@@ -34,6 +37,11 @@ class Engine(ABC):
     @abstractmethod
     def map(self, work: Callable[..., T], pieces: Sequence[S], title: str) -> Iterator[T]:
         """Yield what comes of each piece, in the order of the pieces, as it is needed."""
+
+    @property
+    def n_parts(self) -> int:
+        """Parts of very large data, of which each is summed before anything travels."""
+        return LEAST_PARTS
 
     def merge(self, parts: Iterable[Any], into: Callable[[Any, Any], Any]) -> Any:
         """Put parts together in their order: the first takes in the others, one by one."""

@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from typing import Any, Self, TypeVar
 
-from bagwise._utils.engines import Engine
+from bagwise._utils.engines import LEAST_PARTS, Engine
 from bagwise.exceptions import BagwiseError
 
 T = TypeVar("T")
@@ -18,6 +18,9 @@ S = TypeVar("S")
 # Pieces that are under way for each thread of the workers: one to work on, one that waits. More
 # would only let results pile up.
 AHEAD = 2
+
+# Parts of the data for each thread of the workers.
+PARTS_EACH = 4
 
 # Seconds to wait for a scheduler that does not answer.
 PATIENCE = 20.0
@@ -77,6 +80,12 @@ class DaskEngine(Engine):
             with suppress(Exception):  # gone already
                 own.close()
         self._own = []
+
+    @property
+    def n_parts(self) -> int:
+        """Some parts for each thread of the workers, so that none waits long for the last."""
+        with self._reached(_distributed()):
+            return max(LEAST_PARTS, PARTS_EACH * sum(self.client.nthreads().values()))
 
     def map(self, work: Callable[..., T], pieces: Sequence[S], title: str) -> Iterator[T]:
         """Yield what the workers make of each piece, in the order of the pieces.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Float64, Int, Int64, Shaped
 
 from bagwise.bags.grouping import (
     Grouping,
+    Numbers,
     composite_ids,
     first_appearance,
     group_columns,
@@ -47,6 +48,7 @@ class Rows:
     points, covariates : one-hot encoded and imputed; there may be no column of covariates
     left_out : ids of rows that the schema leaves out, as they have missing values
     gaps : number of missing values of each column that has any
+    grouping : of the rows by bag, once somebody has looked at it
     """
 
     ids: tuple[Shaped[np.ndarray, " n_rows"], ...]
@@ -56,6 +58,14 @@ class Rows:
     labels: Shaped[np.ndarray, " n_rows"] | None
     left_out: tuple[Shaped[np.ndarray, " n_left_out"], ...]
     gaps: dict[str, int]
+
+    grouping: Grouping | None = None
+
+    def grouped(self) -> Rows:
+        """Return the same with the grouping, unless there are no rows."""
+        if self.grouping is not None or not len(self.points):
+            return self
+        return replace(self, grouping=group_columns(self.ids))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,16 +158,19 @@ class BagCounts:
 
     def __init__(self) -> None:
         self.codes: dict[Any, int] = {}
+        self._numbers = Numbers(self.codes)
         self._ids: list[Shaped[np.ndarray, " k"]] = []
         self._sizes = np.zeros(0, dtype=np.int64)
 
-    def add(self, columns: tuple[Shaped[np.ndarray, " m"], ...]) -> Pieces:
-        """Count rows, given by the columns of their bag id, and cut them into pieces."""
-        grouping, n = group_columns(columns), len(self.codes)
-        codes = np.array(
-            [self.codes.setdefault(key, len(self.codes)) for key in keys(grouping.ids)],
-            dtype=np.int64,
-        )
+    def add(self, grouping: Grouping) -> Pieces:
+        """Count rows that are grouped by bag."""
+        n, known = len(self.codes), self.codes
+        codes = self._numbers.of(grouping.ids)
+        new = np.flatnonzero(codes < 0)
+        found = [known.setdefault(key, len(known)) for key in keys(grouping.ids[new])]
+        codes[new] = found
+        if len(known) > 1.1 * self._numbers.n_known:
+            self._numbers = Numbers(known)
         self._ids.append(grouping.ids[codes >= n])
         self._sizes = grown(self._sizes, len(self.codes))
         pieces = Pieces(grouping, codes, self._sizes[codes], codes >= n)
@@ -174,6 +187,7 @@ class BagCounts:
             self._ids.append(other.ids[codes >= n])
         self._sizes = grown(self._sizes, len(self.codes))
         self._sizes[codes] += other.sizes
+        self._numbers = Numbers({})  # found anew, if rows are added after others were merged
         return codes
 
     @property
@@ -227,9 +241,10 @@ class Census:
         if len(rows.left_out[0]):
             ids = group_columns(rows.left_out).ids
             self._left_out |= dict(zip(keys(ids), ids.tolist(), strict=True))
-        if not len(rows.points):
+        grouping = rows.grouped().grouping
+        if grouping is None:
             return None
-        pieces = self.bags.add(rows.ids)
+        pieces = self.bags.add(grouping)
         self.n_points += len(rows.points)
         self.extremes.add(rows.points)
         if self.spread is not None:
@@ -354,7 +369,8 @@ class Spread:
         """Merge mean and squares of these points with those before (Chan, Golub, LeVeque 1983)."""
         if len(points):
             center = points.mean(axis=0)
-            self._merge(len(points), center, ((points - center) ** 2).sum(axis=0))
+            gaps = points - center
+            self._merge(len(points), center, np.multiply(gaps, gaps, out=gaps).sum(axis=0))
 
     def merge(self, other: Spread) -> None:
         """Add mean and squares of other points."""
@@ -442,7 +458,7 @@ class Lessons:
             self._sample.add(self._numbers(table, self._per_row, rows))
         if self._per_bag:
             ids = tuple(column[rows] for column in table.ids(self._schema.bag))
-            first = rows[self._bags.add(ids).first_rows()]
+            first = rows[self._bags.add(group_columns(ids)).first_rows()]
             self._of_bags.add(self._numbers(table, self._per_bag, first))
         for name, found in self._categories.items():
             column = self._schema.values(table, name)[rows]

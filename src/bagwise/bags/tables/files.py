@@ -32,7 +32,7 @@ TABLES = (*PARQUET, *CSV)
 
 # Rows, or numbers if rows are long, that are read at once. Many, so that bags whose rows are
 # scattered over the file have several in a batch; few enough that a batch takes 32 MB.
-BATCH_ROWS = 1 << 17
+BATCH_ROWS = 1 << 18
 BATCH_NUMBERS = 1 << 22
 
 # Rows of a piece that a worker of a cluster works on, at most: some seconds, so that what travels
@@ -112,6 +112,20 @@ class Source:
         if groups:
             close()
         return tuple(pieces)
+
+    @property
+    def can_join(self) -> bool:
+        """Whether pieces can be put together again: partitions lie where they are."""
+        return all(piece.partition is None for piece in self.pieces)
+
+    @staticmethod
+    def joined(pieces: Sequence[Source]) -> Source:
+        """Put pieces of Parquet on disk together that lie one after the other."""
+        if len(pieces) == 1:
+            return pieces[0]
+        n_rows = sum(piece.n_rows for piece in pieces)
+        fragments = tuple(fragment for piece in pieces for fragment in piece.fragments)
+        return replace(pieces[0], n_rows=n_rows, fragments=fragments)
 
     @property
     def _columns(self) -> Any:

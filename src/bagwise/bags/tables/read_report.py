@@ -181,9 +181,9 @@ class Sample:
     def add(self, rows: Float[np.ndarray, "m q"]) -> None:
         """Add rows, of which some may be kept."""
         drawn = self._rng.random(len(rows))
-        mask = drawn < self._below
-        self._drawn = np.concatenate([self._drawn, drawn[mask]])
-        rows = rows if mask.all() else rows[mask]
+        kept = np.flatnonzero(drawn < self._below)
+        self._drawn = np.concatenate([self._drawn, drawn[kept]])
+        rows = rows if len(kept) == len(rows) else rows[kept]
         self._rows = rows if self._rows is None else np.vstack([self._rows, rows])
         if len(self._drawn) > 2 * self._k:
             self._cut()

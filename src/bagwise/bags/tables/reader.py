@@ -9,9 +9,9 @@ medians are to be learnt; and one over all rows, which keeps the points only if 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Hashable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -22,7 +22,9 @@ from jaxtyping import Int64, Shaped
 from bagwise._utils.engines import Engine, as_engine
 from bagwise._utils.work import Progress
 from bagwise.bags.grouping import (
+    Grouping,
     composite_ids,
+    first_appearance,
     group_columns,
     id_array,
     keys,
@@ -54,6 +56,10 @@ from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 # is 0.3 % of the standard deviation of Gaussian values.
 SAMPLE_ROWS = 200_000
 
+# Batches that are read and made into arrays ahead of whoever takes them, each by a thread.
+AHEAD = 2
+
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -239,7 +245,11 @@ class Passes:
 
     def of_piece(self, number: int) -> Passes:
         """Return the same for one piece of the source, to be sent to a worker."""
-        piece = self.source.pieces[number]
+        return self.of_pieces(number, number + 1)
+
+    def of_pieces(self, start: int, stop: int) -> Passes:
+        """Return the same for some pieces of the source, one after the other, as one."""
+        piece = Source.joined(self.source.pieces[start:stop])
         return replace(self, source=piece, progress=False, engine=None)
 
     @property
@@ -263,22 +273,26 @@ class Passes:
     def each(self, columns: tuple[str, ...], title: str, make: Callable[..., T]) -> Iterator[T]:
         """Make something of the rows that are used, batch by batch.
 
-        From a disk, that is done in a second thread, one batch ahead of whoever takes it.
+        From a disk, that is done in other threads, some batches ahead of whoever takes them.
         """
-        found = ((make(used), used.n_read) for used in self._used(columns))
         with Progress(title, self.source.n_rows, self.progress) as bar:
-            for made, n_read in found if self.source.in_memory else ahead(found):
+            if self.source.in_memory:
+                yield make(self._used_of_one)
+                return
+            for made, n_read in ahead(self._read(columns), partial(self._made, make=make)):
                 yield made
                 bar.advance(n_read)
 
-    def _used(self, columns: tuple[str, ...]) -> Iterator[Used]:
-        if self.source.in_memory:
-            yield self._used_of_one
-            return
+    def _read(self, columns: tuple[str, ...]) -> Iterator[tuple[Table, int]]:
+        """Yield tables, and the number of the first row of each."""
         start = self.source.first_row
         for table in self.source.batches(columns, len(self.schema.feature_names)):
-            yield self._chosen(table, start)
+            yield table, start
             start += len(table)
+
+    def _made(self, read: tuple[Table, int], make: Callable[..., T]) -> tuple[T, int]:
+        used = self._chosen(*read)
+        return make(used), used.n_read
 
     @cached_property
     def _used_of_one(self) -> Used:
@@ -338,14 +352,25 @@ class Used:
         return replace(rows, gaps=self.gaps | rows.gaps)
 
 
-def ahead(items: Iterator[T]) -> Iterator[T]:
-    """Go through an iterator in a second thread, one item ahead: reading while others compute."""
+def ahead(items: Iterator[S], make: Callable[[S], T]) -> Iterator[T]:
+    """Make something of each item, in order: one thread reads, others make, while others compute.
+
+    Examples
+    --------
+    >>> list(ahead(iter("abc"), str.upper))
+    ['A', 'B', 'C']
+    """
     end: Any = object()
-    with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(next, items, end)
-        while (item := coming.result()) is not end:
-            coming = reader.submit(next, items, end)
-            yield item
+    with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(AHEAD) as makers:
+
+        def read() -> Future[T] | None:
+            item = next(items, end)
+            return None if item is end else makers.submit(make, item)
+
+        coming = deque(reader.submit(read) for _ in range(AHEAD))
+        while (made := coming.popleft().result()) is not None:
+            coming.append(reader.submit(read))
+            yield made.result()
 
 
 class TextCount:
@@ -371,15 +396,17 @@ class IdCount:
     def __init__(self, bag: tuple[str, ...], skip: int = 0) -> None:
         self._bag, self.counts, self.gaps = bag, BagCounts(), Counter[str]()
 
-    def prepare(self, used: Used) -> Used:
-        """Take rows as they are."""
-        return used
+    def prepare(self, used: Used) -> tuple[dict[str, int], Grouping | None]:
+        """Group rows by bag, if there are any."""
+        grouping = group_columns(used.table.ids(self._bag)) if len(used.table) else None
+        return used.gaps, grouping
 
-    def add(self, used: Used) -> None:
+    def add(self, prepared: tuple[dict[str, int], Grouping | None]) -> None:
         """Count some rows."""
-        self.gaps.update(used.gaps)
-        if len(used.table):
-            self.counts.add(used.table.ids(self._bag))
+        gaps, grouping = prepared
+        self.gaps.update(gaps)
+        if grouping is not None:
+            self.counts.add(grouping)
 
     def merge(self, other: IdCount) -> None:
         """Add other rows, which come after these."""
@@ -422,8 +449,8 @@ class Counting:
         self._pieces: list[PieceBags] | None = None
 
     def prepare(self, used: Used) -> Rows:
-        """Make arrays of some rows."""
-        return used.arrays(self._schema)
+        """Make arrays of some rows, and group them."""
+        return used.arrays(self._schema).grouped()
 
     def add(self, rows: Rows) -> None:
         """Count some rows."""
@@ -453,6 +480,21 @@ class PieceBags:
 
     bags: Int64[np.ndarray, " k"]
     sizes: Int64[np.ndarray, " k"]
+
+    def followed_by(self, other: PieceBags) -> PieceBags:
+        """Return the bags of both, in order of appearance.
+
+        Examples
+        --------
+        >>> one, two = np.array([5, 3]), np.array([3, 9])
+        >>> both = PieceBags(one, one).followed_by(PieceBags(two, two))
+        >>> both.bags, both.sizes
+        (array([5, 3, 9]), array([5, 6, 9]))
+        """
+        bags = np.concatenate([self.bags, other.bags])
+        codes, heads = first_appearance(bags)
+        sizes = np.bincount(codes, np.concatenate([self.sizes, other.sizes]))
+        return PieceBags(bags[heads], sizes.astype(np.int64))
 
 
 class Reader:
