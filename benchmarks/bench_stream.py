@@ -147,7 +147,7 @@ def run(quick: bool, *, n_rows: int | None = None, n_bags: int | None = None) ->
     section.notes.append(
         "Each in a fresh process. By default a Gaussian process is fitted; passes are those of "
         "ShrinkageRegressor(), with 60 landmarks. The fit by the linear model runs at "
-        f"{rate / (n_rows / passes[1][0]):.0%} of the rate of a pass that only reads and sorts rows."
+        f"{rate * passes[1][0] / n_rows:.0%} of the rate of a pass that only reads and sorts rows."
     )
     return section
 

@@ -154,6 +154,17 @@ def test_folds_grids_and_calibration_by_joblib_on_the_cluster(engine):
         assert_allclose(found, expected, rtol=1e-10)
 
 
+def test_folds_and_grids_of_rows_that_lie_with_the_workers(streams):
+    (far, y), (near, _) = streams["y"]
+    model, found = MODELS["bayesian"], []
+    for bags in (far, near):
+        folds = bagwise.cross_val_predict_dist(model, bags, y, cv=2)
+        grid = bagwise.tune(model, bags, y, grid={"n_landmarks": [3, 6]}, cv=2, progress=False)
+        found.append((folds.mean, folds.std, [row["score"] for row in grid.table]))
+    for there, here in zip(*found, strict=True):
+        assert_allclose(there, here, rtol=1e-10)
+
+
 STUDY = """
 title = "Small"
 data = "gamma-varying"
