@@ -1,4 +1,4 @@
-"""Rows by bag, without comparing them: what NumPy finds by sorting, and a dictionary by looking up."""
+"""Rows by bag, by hashing and counting: what sorting and a dictionary find."""
 
 import numpy as np
 import pytest
