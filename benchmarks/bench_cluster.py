@@ -7,6 +7,7 @@ python -m benchmarks.bench_cluster --large       10^8 rows of 10 features, 10^5 
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,6 +67,7 @@ def run(n_rows: int, n_bags: int, n_features: int, workers: int, landmarks: int)
                 cells = [*(f"{each:.1f}" for each in seconds), f"{rows / sum(seconds[:2]):,.0f}"]
                 section.add(name, [*cells, f"{most:,.0f}", f"{client:,.0f}"], most, MEMORY_TARGET)
                 means.append(np.load(out))
+                print(name, *cells, f"{most:,.0f} MB", file=sys.stderr, flush=True)  # may be long
     gap = max(
         float(np.max(np.abs(two - one) / np.abs(one)))
         for one, two in zip(means[::2], means[1::2], strict=True)

@@ -12,6 +12,7 @@ from bagwise import KernelEmbedding
 from bagwise._utils.engines import Engine, LocalEngine, as_engine
 from bagwise.bags.bags import Bags, BagStream
 from bagwise.bags.tables.census import Census
+from bagwise.embedding.sums import summarise
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
 
 ALL = {"bag": "bag", "features": ["x", "z"], "label": "y"}
@@ -261,6 +262,41 @@ def test_a_piece_of_many_bags_is_worked_on_in_shards(tmp_path, order, chosen):
     assert sorted(found) == list(range(bags.n_bags))
     for number, points in found.items():
         assert_array_equal(points, bags[number])
+
+
+@pytest.mark.parametrize("order", ["sorted", "shuffled"])
+def test_statistics_travel_once_per_stretch_of_pieces(tmp_path, monkeypatch, order):
+    """However many rows there are: pieces that lie one after the other are summed as one."""
+    monkeypatch.setattr(LocalEngine, "n_parts", 4)
+    path = stream_files.write(
+        tmp_path / "p.parquet", stream_files.table(order=order), row_group_size=10
+    )
+    options = {"bag": "bag", "features": ["x", "z"], "weights": "w"}
+    stream = Bags.scan_parquet(path, **options, engine="local", piece_rows=10, progress=False)
+    bags = Bags.from_parquet(path, **options)
+    assert len(stream._pieces) > 20
+    parts = [numbers for _, numbers in stream.map_parts(_rows_by_bag)]
+    assert len(parts) <= 4
+    sharded = [numbers for _, numbers in stream.map_parts(_rows_by_bag, shard_bags=8)]
+    assert max(map(len, sharded)) <= 8
+    rows = np.random.default_rng(0).permutation(bags.n_points)[:50]
+    assert_allclose(stream.rows_at(rows)[0], bags.points[rows], rtol=1e-14)
+    features = KernelEmbedding(5, bandwidth=1.0).candidates(bags)[0]
+    found, expected = summarise(stream, features), summarise(bags, features)
+    assert_allclose(found.mean, expected.mean, rtol=1e-12)
+    assert_allclose(found.within_cov, expected.within_cov, rtol=1e-10)
+
+
+def test_rows_that_are_awaited_come_with_those_before_them(tmp_path, monkeypatch):
+    path = stream_files.write(tmp_path / "p.parquet", stream_files.table())
+    stream = Bags.scan_parquet(path, bag="bag", features=["x"], progress=False)
+    few, rows = np.array([2, 5]), np.array([7, 0, 3])
+    expected, points = stream.some(few, 4), stream.rows_at(rows)[0]
+    stream.await_some(few, 4)
+    assert_array_equal(stream[:6].rows_at(rows)[0], stream[:6].rows_at(rows)[0])  # forgotten there
+    assert_array_equal(stream.rows_at(rows)[0], points)
+    monkeypatch.setattr(type(stream._passes), "rows", None)  # no further pass
+    assert_array_equal(stream.some(few, 4).points, expected.points)
 
 
 def test_what_cannot_be_chosen_of_a_file_is_said(tmp_path):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -19,6 +20,10 @@ from bagwise import Bags, KernelEmbedding
 from bagwise._utils.engines import Engine, as_engine
 from bagwise._utils.engines.dask import DaskEngine
 from bagwise.exceptions import BagwiseError
+from bagwise.reproduce.runner import run as reproduce
+from bagwise.reproduce.runner import run_setting
+from bagwise.reproduce.store import Store
+from bagwise.reproduce.study import Study
 from cli_runs import bagwise as command
 from cli_runs import done, refused
 
@@ -147,6 +152,51 @@ def test_folds_grids_and_calibration_by_joblib_on_the_cluster(engine):
         there = run(2)
     for found, expected in zip(there, here, strict=True):
         assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_folds_and_grids_of_rows_that_lie_with_the_workers(streams):
+    (far, y), (near, _) = streams["y"]
+    model, found = MODELS["bayesian"], []
+    for bags in (far, near):
+        folds = bagwise.cross_val_predict_dist(model, bags, y, cv=2)
+        grid = bagwise.tune(model, bags, y, grid={"n_landmarks": [3, 6]}, cv=2, progress=False)
+        found.append((folds.mean, folds.std, [row["score"] for row in grid.table]))
+    for there, here in zip(*found, strict=True):
+        assert_allclose(there, here, rtol=1e-10)
+
+
+STUDY = """
+title = "Small"
+data = "gamma-varying"
+settings = [0, 25]
+setting_name = "s5"
+setting_text = "percentage of bags with 5 points"
+show = 25
+[grid]
+n_landmarks = [5]
+bandwidth = [1.0]
+[methods."BLR"]
+model = "BayesianLinearRegressor"
+"""
+
+
+def test_a_study_of_the_paper_by_joblib_on_the_cluster(tmp_path, engine, monkeypatch):
+    study = replace(Study.parse("gamma-varying", STUDY), n_bags=24)
+    here, there = Store(tmp_path / "here"), Store(tmp_path / "there")
+    reproduce(study, here, progress=False)
+    monkeypatch.setattr("bagwise.reproduce.runner.run_setting", not_called_here)
+    with joblib.parallel_config("dask"):
+        reproduce(study, there, n_jobs=2, progress=False)
+    assert engine.client.id  # the current client, by which joblib has found the workers
+    for alone, far in zip(here.cells(study), there.cells(study), strict=True):
+        assert_allclose(alone.mean, far.mean, rtol=1e-10)
+
+
+def not_called_here(study, store, setting, methods):
+    """Compute elsewhere, on a machine whose disk is not this one."""
+    assert distributed.worker.thread_state.key  # on a worker
+    elsewhere = Store(store.folder.with_name("elsewhere"))
+    return run_setting(study, elsewhere, setting, methods)
 
 
 def test_a_worker_that_is_killed_in_the_middle_changes_nothing(path, streams):

@@ -192,6 +192,18 @@ def test_mode_has_no_gradient_and_says_how_it_was_found(case):
     assert np.linalg.eigvalsh(Objective(case.problem, WEIGHT_VAR).hessian(mode.theta)).min() > 0
 
 
+def test_many_bags_have_the_mode_that_they_have_without_a_head_start(case, monkeypatch):
+    alone = shrinkage.find_mode_by_evidence(case.problem)
+    n = len(case.problem.labels)
+    monkeypatch.setattr(shrinkage, "MANY_BAGS", n - 1)
+    monkeypatch.setattr(shrinkage, "START_BAGS", n // 2)
+    ahead = shrinkage.find_mode_by_evidence(case.problem)
+    assert ahead.gradient_norm < 1e-6
+    assert abs(np.log(ahead.weight_var / alone.weight_var)) < 0.1
+    at = Objective(case.problem, ahead.weight_var)
+    assert_allclose(at(find_mode(case.problem, ahead.weight_var).theta).value, ahead.value)
+
+
 def test_no_other_optimiser_finds_a_lower_dense_objective(case):
     mode = find_mode(case.problem, WEIGHT_VAR)
     n_weights, n_scales = len(case.dense.z), case.problem.n_scales

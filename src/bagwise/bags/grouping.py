@@ -20,7 +20,7 @@ LONGEST_SHOWN = 80
 MANY_VALUES = 1 << 15
 
 # Integer ids have a table if it has at most so many entries for each.
-SPARSE = 16
+SPARSE = 4
 
 # NumPy's scalars have Python's own types, by which ids are compared.
 PYTHON_TYPES = ((bool, np.bool_), (int, np.integer), (str, np.str_), (float, np.floating))

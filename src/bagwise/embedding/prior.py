@@ -90,10 +90,14 @@ def learnt_model(
     excess = posterior.t.T @ posterior.t / len(posterior) - np.mean(1.0 / stats.sizes) * eye
     B = _positive(excess, center)
     for _ in range(steps):
-        total = pseudo_bags * center
+        values, turn = np.linalg.eigh(B)  # in which every G_i is diagonal
+        values = np.maximum(values, 0.0)
+        total = pseudo_bags * (turn.T @ center @ turn)
         for size, count, outer in zip(sizes, counts, scatter, strict=True):
-            gain = np.linalg.solve(B + eye / size, B).T
-            total = total + gain @ outer @ gain.T + count * (B - gain @ B)
+            gain = values / (values + 1.0 / size)
+            total += np.outer(gain, gain) * (turn.T @ outer @ turn)
+            total += np.diag(count * (values - gain * values))
+        total = turn @ total @ turn.T
         before, B = B, (total + total.T) / (2.0 * (pseudo_bags + len(group_of)))
         if np.abs(B - before).max() < EM_TOLERANCE * np.abs(B).max():
             break

@@ -11,7 +11,7 @@ from joblib import Parallel, delayed
 
 from bagwise._utils.work import Progress
 from bagwise.estimators.selection import FeatureCache
-from bagwise.reproduce.cell import compute, load_data
+from bagwise.reproduce.cell import Cell, compute, load_data
 from bagwise.reproduce.store import Store
 from bagwise.reproduce.study import Study
 
@@ -57,27 +57,36 @@ class Work:
 def run(study: Study, store: Store, *, n_jobs: int = 1, progress: bool = True) -> Work:
     """Compute what is missing; safe to stop at any time, and to start again.
 
-    Settings run side by side in processes of their own; the methods of a setting share its data and
-    features. Each cell is stored as soon as it is finished.
+    Settings run side by side in processes of their own, or where ``joblib.parallel_config`` says,
+    such as on a Dask cluster; the methods of a setting share its data and features. Each cell is
+    stored as soon as it is finished, where it was computed; what is not here then is stored at the
+    end of its setting.
     """
     work = Work.of(study, store)
     if not work.todo:
         return work
     with _watched(study, store, work, progress):
-        Parallel(
-            n_jobs=min(n_jobs, len(work.todo)), backend="loky" if n_jobs > 1 else "sequential"
-        )(
+        jobs = (
             delayed(run_setting)(study, store, setting, methods)
             for setting, methods in work.todo.items()
         )
+        parallel = Parallel(
+            min(n_jobs, len(work.todo)), prefer="processes", return_as="generator_unordered"
+        )
+        for cells in parallel(jobs):
+            for cell in cells:
+                if store.status(study, cell.setting, cell.method) != "done":  # on another machine
+                    store.save(study, cell)
     return work
 
 
-def run_setting(study: Study, store: Store, setting: int, methods: list[str]) -> None:
+def run_setting(study: Study, store: Store, setting: int, methods: list[str]) -> list[Cell]:
     """Compute some methods on one setting."""
-    data, cache = load_data(study, setting), FeatureCache()
+    data, cache, cells = load_data(study, setting), FeatureCache(), list[Cell]()
     for method in methods:
-        store.save(study, compute(study, setting, method, data, cache))
+        cells.append(compute(study, setting, method, data, cache))
+        store.save(study, cells[-1])
+    return cells
 
 
 @contextmanager

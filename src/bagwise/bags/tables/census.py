@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, replace
+from itertools import compress, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -164,13 +166,12 @@ class BagCounts:
 
     def add(self, grouping: Grouping) -> Pieces:
         """Count rows that are grouped by bag."""
-        n, known = len(self.codes), self.codes
+        n = len(self.codes)
         codes = self._numbers.of(grouping.ids)
-        new = np.flatnonzero(codes < 0)
-        found = [known.setdefault(key, len(known)) for key in keys(grouping.ids[new])]
-        codes[new] = found
-        if len(known) > 1.1 * self._numbers.n_known:
-            self._numbers = Numbers(known)
+        unknown = np.flatnonzero(codes < 0)
+        codes[unknown] = self._numbered(keys(grouping.ids[unknown]))
+        if len(self.codes) > 1.1 * self._numbers.n_known:
+            self._numbers = Numbers(self.codes)
         self._ids.append(grouping.ids[codes >= n])
         self._sizes = grown(self._sizes, len(self.codes))
         pieces = Pieces(grouping, codes, self._sizes[codes], codes >= n)
@@ -180,14 +181,19 @@ class BagCounts:
     def merge(self, other: BagCounts) -> Int64[np.ndarray, " k"]:
         """Add the bags of other rows, which come after these; return their numbers here."""
         n = len(self.codes)
-        codes = np.array(
-            [self.codes.setdefault(key, len(self.codes)) for key in other.codes], dtype=np.int64
-        )
+        codes = self._numbered(other.codes)
         if len(codes):
             self._ids.append(other.ids[codes >= n])
         self._sizes = grown(self._sizes, len(self.codes))
         self._sizes[codes] += other.sizes
-        self._numbers = Numbers({})  # found anew, if rows are added after others were merged
+        return codes
+
+    def _numbered(self, own: Collection[Any]) -> Int64[np.ndarray, " k"]:
+        """Return the numbers of keys, all different; new ones get the next, without a loop here."""
+        n, codes = len(self.codes), np.fromiter(map(self.codes.get, own, repeat(-1)), np.int64)
+        new = codes < 0
+        codes[new] = n + np.arange(np.count_nonzero(new))
+        self.codes.update(zip(compress(own, new), codes[new].tolist(), strict=True))
         return codes
 
     @property
