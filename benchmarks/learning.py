@@ -49,7 +49,7 @@ def scores(model: Any, bags: Bags, labels: np.ndarray) -> tuple[float, float]:
     return float(np.mean((mean - labels) ** 2)), float(-np.mean(told))
 
 
-def gamma(seeds: list[int]) -> None:
+def gamma(seeds: list[int], names: list[str]) -> None:
     """Print validation and test scores with fixed and learnt features."""
     learnt = {
         "fixed": None,
@@ -63,7 +63,8 @@ def gamma(seeds: list[int]) -> None:
     print("seed  model      features                   val MSE/NLL    test MSE/NLL  epochs  CPU s")
     for seed in seeds:
         data = gamma_varying(seed=seed)
-        for name, (cls, n, kernel) in models.items():
+        for name in names:
+            cls, n, kernel = models[name]
             for what, learn in learnt.items():
                 if name == "gp" and what == "bandwidth, ard":
                     continue
@@ -424,11 +425,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of digits and text")
     parser.add_argument("--scale", type=float, default=1.0, help="of faces, of the paper's number")
     parser.add_argument("--seeds", type=int, nargs="+", default=[23])
+    both = ["shrinkage", "gp"]
+    parser.add_argument("--models", nargs="+", choices=both, default=both, help="of gamma")
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--ours", action="store_true", help="attention without the rivals")
     given = parser.parse_args()
     {
-        "gamma": lambda: gamma(given.seeds),
+        "gamma": lambda: gamma(given.seeds, given.models),
         "attention": lambda: attention(given.draws, given.ours),
         "digits": lambda: digits(given.seed),
         "text": lambda: text(given.seed),
