@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from bagwise._utils.work import Progress
-from benchmarks.campaign_parts import PARTS, Part
+from benchmarks.campaign_parts import PARTS
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 
@@ -53,18 +53,27 @@ def work(name: str, unit: int) -> dict[str, Any]:
     return {"unit": unit, "seconds": round(time.perf_counter() - start, 2), **made}
 
 
-def run(name: str, part: Part, units: Sequence[int], path: Path, jobs: int) -> None:
-    """Do the units that are not there yet, and keep each as it is done."""
+def run(name: str, units: Sequence[int], path: Path, jobs: int) -> list[str]:
+    """Do the units that are not there yet, and keep each as it is done; return what went wrong.
+
+    A unit that fails does not end the others, and is done again the next time.
+    """
+    failed = list[str]()
     left = sorted(set(units) - done(path).keys())
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=UNITS_PER_PROCESS)
     with pool, Progress(f"{name}", len(left)) as bar, path.open("a", encoding="utf-8") as file:
         if path.stat().st_size:
             file.write("\n")  # after a line that was cut
-        under_way = [pool.submit(work, name, unit) for unit in left]
+        under_way = {pool.submit(work, name, unit): unit for unit in left}
         for future in as_completed(under_way):
+            bar.advance(1)
+            error = future.exception()
+            if error is not None:
+                failed.append(f"{name} {under_way[future]}: {type(error).__name__}: {error}")
+                continue
             file.write(json.dumps(future.result()) + "\n")
             file.flush()
-            bar.advance(1)
+    return failed
 
 
 def tables(folder: Path) -> Iterator[str]:
@@ -98,12 +107,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     sys.path.append(str(TESTS))  # whose simulations are used; processes have the same path
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    failed = list[str]()
     for name in given.parts or PARTS:
         units = range(max(1, round(given.share * PARTS[name].units)))
-        run(name, PARTS[name], units, given.out / f"campaign-{name}.jsonl", given.jobs)
+        failed += run(name, units, given.out / f"campaign-{name}.jsonl", given.jobs)
         page = "\n".join(tables(given.out)) + "\n"
         (given.out / "campaign.md").write_text(page, encoding="utf-8")
     print((given.out / "campaign.md").read_text(encoding="utf-8"), end="")
+    if failed:
+        sys.exit("\n".join(["units that failed, and will be tried again:", *failed]))
 
 
 if __name__ == "__main__":

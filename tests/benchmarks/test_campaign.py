@@ -1,6 +1,8 @@
 """Campaigns go on where they were, and their tables are of what is there."""
 
 import json
+from concurrent.futures import Future
+from typing import ClassVar
 
 import pytest
 
@@ -20,23 +22,42 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+class Here:
+    """Does what it is asked for at once, in this process."""
+
+    asked: ClassVar[list[int]] = []
+
+    def __init__(self, *_, **__): ...
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_): ...
+    def submit(self, work, name, unit):
+        self.asked.append(unit)
+        future = Future()
+        try:
+            future.set_result(work(name, unit))
+        except ArithmeticError as error:
+            future.set_exception(error)
+        return future
+
+
+def test_a_unit_that_fails_ends_no_other_and_is_tried_again(folder, monkeypatch):
+    def inverse(unit):
+        return {"inverse": 1 / (unit - 1)}
+
+    part = Part("Inverses", 3, inverse, lambda rows: iter([f"{len(rows)}"]))
+    monkeypatch.setattr(campaign, "PARTS", {"inverses": part})
+    monkeypatch.setattr(campaign, "ProcessPoolExecutor", Here)
+    for _ in range(2):
+        with pytest.raises(SystemExit, match="inverses 1: ZeroDivisionError"):
+            campaign.main(["--out", str(folder)])
+    assert sorted(campaign.done(folder / "campaign-inverses.jsonl")) == [0, 2]
+
+
 def test_units_that_were_cut_are_done_again_and_others_are_not(folder, monkeypatch):
     asked = []
-
-    class Here:
-        def __init__(self, *_, **__): ...
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_): ...
-        def submit(self, work, name, unit):
-            from concurrent.futures import Future
-
-            asked.append(unit)
-            future = Future()
-            future.set_result(work(name, unit))
-            return future
-
+    monkeypatch.setattr(Here, "asked", asked)
     monkeypatch.setattr(campaign, "ProcessPoolExecutor", Here)
     campaign.main(["--out", str(folder), "--share", "0.6"])
     assert asked == [0, 1, 2, 4, 5]
