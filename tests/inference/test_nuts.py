@@ -22,7 +22,7 @@ SMALL = KernelEmbedding(5, bandwidth=1.0)
 
 
 def model(**settings):
-    settings = {"chains": 2, "draws": 500, "warmup": 100, "progress": False} | settings
+    settings = {"chains": 2, "draws": 1000, "warmup": 300, "progress": False} | settings
     return BDRRegressor(SMALL, inference=NUTS(**settings))
 
 
@@ -45,12 +45,12 @@ def test_another_seed_gives_other_draws_of_the_same_posterior(fitted):
 
 
 def test_draws_have_shapes_and_units(fitted):
-    assert fitted.draws_["weights"].shape == (2, 500, 5)
+    assert fitted.draws_["weights"].shape == (2, 1000, 5)
     assert {name: x.shape for name, x in fitted.draws_.items() if name != "weights"} == {
-        "intercept": (2, 500),
-        "noise_sd": (2, 500),
-        "prior_scale": (2, 500),
-        "weight_sd": (2, 500),
+        "intercept": (2, 1000),
+        "noise_sd": (2, 1000),
+        "prior_scale": (2, 1000),
+        "weight_sd": (2, 1000),
     }
     assert fitted.diagnostics_.problems() == []
     larger = model().fit(BAGS, 16 * Y)  # a power of 2: the same digits
@@ -61,7 +61,7 @@ def test_draws_have_shapes_and_units(fitted):
 def test_parts_of_the_variance_are_those_of_the_draws(fitted):
     prediction = fitted.predict_dist(BAGS)
     means, variances = prediction.components
-    assert len(means) == 1000
+    assert len(means) == 2000
     np.testing.assert_allclose(prediction.parts.weights, means.var(axis=0), rtol=1e-10)
     noise = np.mean(fitted.draws_["noise_sd"] ** 2)
     np.testing.assert_allclose(prediction.parts.noise, noise, rtol=1e-6)
@@ -102,7 +102,7 @@ def interrupt_after(monkeypatch, n_draws):
 
 
 def test_an_interrupt_keeps_the_draws_made_so_far(monkeypatch, fitted):
-    interrupt_after(monkeypatch, 160)
+    interrupt_after(monkeypatch, 360)
     with pytest.warns(BagwiseWarning) as caught:
         some = model(draws=400_000).fit(BAGS, Y)
     (said,) = [str(w.message) for w in caught if "interrupted" in str(w.message)]

@@ -99,11 +99,6 @@ class Likelihood(ABC):
     def terms(self, y: Vector, mean: Vector, var: Vector) -> Terms:
         """Return −log p(y | ξ, ν) and its derivatives."""
 
-    def slopes(self, y: Any, mean: Any, var: Any) -> tuple[Any, Any, Any]:
-        """Return −log p(y | ξ, ν) and its first derivatives; arrays of any shape."""
-        terms = self.terms(y, mean, var)
-        return terms.value, terms.by_mean, terms.by_var
-
     @abstractmethod
     def predict(self, query: Query, *, sizes: Any, ids: Any, classes: Any = None) -> Any:
         """Return the predictive distribution of the labels of the bags asked for."""
