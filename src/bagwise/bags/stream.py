@@ -157,7 +157,7 @@ class StreamedBags(StackedBags):
             yield _batch(rows, codes, seen, self._totals)
 
     def passed(self, make: Callable[[Rows], Rows], title: str) -> Iterator[Passed]:
-        """Read all points once more; see :class:`StreamPart`."""
+        """Read all points once more: grouped rows, their bags, and how many rows came before."""
         seen, numbers = np.zeros(self.n_bags, dtype=np.int64), Numbers(self._codes)
         by_number = partial(_by_number, numbers=numbers, n_bags=self.n_bags, make=make)
         passes: Passes = self._passes
