@@ -326,3 +326,16 @@ def test_landmark_features_of_single_precision_points_are_double():
     x = points(16, 6).astype(np.float32)
     assert features(x).dtype == np.float64
     assert_allclose(features(x), features(x.astype(np.float64)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("p", [1, 3])
+@pytest.mark.parametrize("bandwidth", [0.01, 0.8, 50.0])
+def test_a_mixed_kernel_is_the_mean_of_its_parts(p, bandwidth):
+    """By powers of exponentials it is what the four kernels are, near and far away."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, p)), rng.normal(size=(30, p))
+    x[0] = y[0]
+    kernel = Mixed(bandwidth)
+    parts = np.mean([part(x, y) for part in kernel.parts(p)], axis=0)
+    assert_allclose(kernel(x, y), parts, rtol=1e-12, atol=1e-15)
+    assert_allclose(kernel.single(x, y), parts, atol=2.4e-7)
