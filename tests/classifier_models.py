@@ -51,7 +51,13 @@ SAMPLED = {  # once for all tests: the sampler compiles for seconds
 CLASSES = [BDRClassifier, BayesianLogisticClassifier, DistributionGPClassifier, ShrinkageClassifier]
 SAMPLED_NAMES = [pytest.param(name, marks=few_draws) for name in SAMPLED]
 
-every_model = pytest.mark.parametrize("name", [*MODELS, *MANY])
+refitted_model = pytest.mark.parametrize(  # of variants, what is fitted once has other tests
+    "name",
+    [
+        pytest.param(name, marks=() if name in CORE or name == "gp-many" else pytest.mark.long)
+        for name in [*MODELS, *MANY]
+    ],
+)
 every_fitted = pytest.mark.parametrize("name", [*MODELS, *MANY, *SAMPLED_NAMES])  # needs `fitted`
 core_model = pytest.mark.parametrize("name", CORE)  # where a test fits many times
 core_or_sampled = pytest.mark.parametrize("name", [*CORE, *SAMPLED_NAMES[:3]])

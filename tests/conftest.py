@@ -5,6 +5,7 @@ anything, doctests included.
 """
 
 import importlib.metadata
+import itertools
 import os
 import shutil
 import signal
@@ -48,8 +49,37 @@ def pytest_configure(config):
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
-def pytest_runtest_setup():
-    shapecheck.begin_test()
+def pytest_collection_modifyitems(config, items):
+    """Of tests whose cases are crossed, keep enough cases that each value is met, or all if asked.
+
+    With ``-m "long or not long"`` (``make test-all``) every combination is run.
+    """
+    if config.getoption("markexpr") != "not long":
+        return
+    crossed = {}
+    for item in items:
+        if item.get_closest_marker("crossed"):
+            crossed.setdefault((item.path, item.cls, item.originalname), []).append(item)
+    left_out = {item for cases in crossed.values() for item in _not_needed(cases)}
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=sorted(left_out, key=lambda item: item.nodeid))
+
+
+def _not_needed(cases):
+    """Return the cases without which each value of each parameter, or pair, is still met by one."""
+    many = cases[0].get_closest_marker("crossed").kwargs.get("together", 1)
+    values = {case: [(name, id(of)) for name, of in case.callspec.params.items()] for case in cases}
+    met = {case: set(itertools.combinations(values[case], many)) for case in cases}
+    to_meet, left = set().union(*met.values()), list(cases)
+    while to_meet:
+        best = max(left, key=lambda case: len(met[case] & to_meet))
+        to_meet -= met[best]
+        left.remove(best)
+    return left
+
+
+def pytest_runtest_setup(item):
+    shapecheck.begin_test((item.path, getattr(item, "originalname", item.name)))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

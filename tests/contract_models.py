@@ -78,6 +78,9 @@ few_draws = pytest.mark.filterwarnings(
 SAMPLED_NAMES = [pytest.param(name, marks=few_draws) for name in SAMPLED]
 
 every_model = pytest.mark.parametrize("name", MODELS)
+refitted_model = pytest.mark.parametrize(  # of variants, what is fitted once has other tests
+    "name", [pytest.param(name, marks=() if name in CORE else pytest.mark.long) for name in MODELS]
+)
 every_fitted = pytest.mark.parametrize(  # needs only `fitted`
     "name", [*MODELS, *LINKED, *SAMPLED_NAMES]
 )

@@ -18,20 +18,23 @@ from typing_extensions import is_protocol, is_typeddict
 BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
-# Calls of a function that are checked in each test. In a loop the same line makes arrays of the
-# same shape again and again, and checking takes several times as long as what is checked.
+# Calls of a function that are checked in each test; of one with many cases, in all of them at once.
+# In a loop the same line makes arrays of the same shape again and again, and checking takes several
+# times as long as what is checked.
 FIRST_CALLS = 3
 
 _tests = count(1)
 _test = 0  # which one runs
+_name: object = None  # what it is called, without its case
 
 _conforming = set[tuple[type, Any]]()  # classes whose objects were found to follow a protocol
 
 
-def begin_test() -> None:
-    """Check the first calls of every function once more."""
-    global _test
-    _test = next(_tests)
+def begin_test(name: object = None) -> None:
+    """Check the first calls of every function once more, unless it is another case of the test."""
+    global _test, _name
+    if name is None or name != _name:
+        _test, _name = next(_tests), name
 
 
 def first_calls(jaxtyped: Callable) -> Callable:

@@ -82,6 +82,7 @@ def points(table):
     return table.bags.points
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", NUMERIC)
 @pytest.mark.parametrize("named", [False, True])

@@ -28,6 +28,7 @@ def spelled(number, decimal, thousands):
     return f"{number:,.4f}".replace(",", "T").replace(".", decimal).replace("T", thousands or "")
 
 
+@pytest.mark.crossed(together=2)
 @pytest.mark.parametrize("sep", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("decimal", [".", ","])
 @pytest.mark.parametrize("thousands", [None, ",", ".", " ", "'", "\u00a0"])

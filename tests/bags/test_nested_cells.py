@@ -67,6 +67,7 @@ def refuses(column, read, *arguments, **options):
         read(*arguments, **ROLES[column], **options)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("options", [{}, {"na_values": ["-", 9]}], ids=["plain", "codes"])
 @pytest.mark.parametrize("missing", ["error", "drop", "impute"])
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -80,6 +81,7 @@ def test_frames(column, library, missing, options):
             refuses(column, Bags.from_frame, frame, bag=["n", "bag"], missing=missing, **options)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("missing", ["error", "drop", "impute"])
 @pytest.mark.parametrize("read", [Bags.from_parquet, Bags.scan_parquet])
 @pytest.mark.parametrize("column", ROLES)

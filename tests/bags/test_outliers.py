@@ -49,6 +49,7 @@ HONEST = {
 ORDINARY = ("normal", "laplace", "uniform", "exponential", "counts 5", "grades", "truth values")
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("n", [5, 60, 200, 1000, 6700])
 @pytest.mark.parametrize("kind", HONEST)
 def test_no_false_alarm(kind, n):

@@ -187,6 +187,7 @@ KEYS = {
 }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("engine", [None, "local"])
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
 def test_some_bags_of_a_file_are_those_of_the_same_bags_in_memory(tmp_path, key, engine):
@@ -213,6 +214,7 @@ def test_some_bags_of_a_file_are_those_of_the_same_bags_in_memory(tmp_path, key,
     assert_array_equal(again.rows_at(np.arange(again.n_points))[0], expected[::-1].points)
 
 
+@pytest.mark.crossed(together=2)
 @pytest.mark.parametrize("weights", [None, "w"])
 @pytest.mark.parametrize("piece_rows", [60, 10_000])
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)

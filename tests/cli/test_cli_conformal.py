@@ -94,6 +94,7 @@ def test_sets_of_classes(folder):
     assert "share of labels in their 90 % set; set_size: of classes" in told
 
 
+@pytest.mark.long
 def test_tuned_and_then_calibrated(folder):
     told = fit(folder, "y", "--set", "cv=3", "--tune")
     assert "chosen by cross-validation" in told.stderr and "calibrated (cv+)" in done(told)

@@ -85,7 +85,7 @@ def test_in_the_last_imports_of_a_command(folder, module):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("places", [6, pytest.param(40, marks=pytest.mark.long)])
+@pytest.mark.parametrize("places", [2, pytest.param(40, marks=pytest.mark.long)])
 def test_in_any_import(folder, places):
     """Until draws are made: who stops then keeps those that there are."""
     line = (*FIT[:-1], "bdr", "--out", "x.bagwise")

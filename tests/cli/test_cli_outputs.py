@@ -228,6 +228,7 @@ def demo_scores():
         yield known
 
 
+@pytest.mark.long
 def test_the_demo_does_what_it_says(demo_scores, tmp_path):
     told = done(bagwise("demo", "--out", "some polls", cwd=tmp_path))
     lines = [line.strip() for line in told.splitlines() if line.startswith("  bagwise ")]

@@ -60,6 +60,7 @@ def test_a_broken_pipe_is_no_fault(folder, line):
     assert result.returncode == 141 and said == []
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("option", ["--out -", "--json", ""], ids=["table", "json", "text"])
 @pytest.mark.parametrize(("place", "words"), [("/dev/full", "No space left"), ("&-", "is closed")])
 def test_standard_output_that_takes_nothing(folder, option, place, words):

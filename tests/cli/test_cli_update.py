@@ -129,6 +129,7 @@ def test_models_that_need_their_points_are_refused_before_the_fit(tmp_path):
     assert done(bagwise(*UPDATE, "t.parquet", "--json", cwd=tmp_path))["added"] is False
 
 
+@pytest.mark.long
 def test_killed_at_any_moment_nothing_is_lost_or_counted_twice(folder):
     """Each batch is sent until a run of it ends well; kill -9 comes at random moments."""
     rng, kills = random.Random(0), 0

@@ -38,12 +38,12 @@ from classifier_models import (
     core_or_sampled,
     every_class,
     every_fitted,
-    every_model,
     fitted,
     labels,
     make_data,
     new_labels,
     proba,
+    refitted_model,
     unfitted,
 )
 from contract_models import params_of, seeded
@@ -118,7 +118,7 @@ def test_not_fitted(name):
 # ---- scikit-learn's tools -----------------------------------------------------------------------
 
 
-@every_model
+@refitted_model
 def test_is_a_classifier(name):
     assert is_classifier(unfitted(name))
 
@@ -269,7 +269,7 @@ def test_fitting_twice_is_fitting_once(name):
     assert_array_equal(once.fit(BAGS, Y).predict_proba(NEW), first)
 
 
-@every_model
+@refitted_model
 def test_refit_forgets_other_data(name):
     arrays, y = make_data(2, n_bags=20, n_features=3)
     other = Bags.from_list(arrays, feature_names=list("abc")).with_log_size()
@@ -280,7 +280,7 @@ def test_refit_forgets_other_data(name):
     assert_array_equal(model.predict_proba(NEW), fitted(name).predict_proba(NEW))
 
 
-@every_model
+@refitted_model
 def test_a_fit_that_fails_leaves_nothing_fitted(name):
     model = unfitted(name)
     with pytest.raises(ValueError, match="two classes"):

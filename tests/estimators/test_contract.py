@@ -48,10 +48,10 @@ from contract_models import (
     core_or_sampled,
     every_class,
     every_fitted,
-    every_model,
     fitted,
     make_data,
     params_of,
+    refitted_model,
     seeded,
     unfitted,
 )
@@ -240,7 +240,7 @@ def test_fitting_twice_is_fitting_once(name):
     assert_same_prediction(once.fit(BAGS, Y).predict_dist(NEW), first)
 
 
-@every_model
+@refitted_model
 def test_refit_forgets_other_data(name):
     arrays, y = make_data(2, n_bags=20, n_features=3)
     other = Bags.from_list(arrays, feature_names=list("abc")).with_log_size()
@@ -270,7 +270,7 @@ def test_parameters_set_after_the_fit_wait_for_the_next(name):
     assert_same_prediction(model.set_params(**others).predict_dist(NEW), before)
 
 
-@every_model
+@refitted_model
 def test_a_fit_that_fails_leaves_nothing_fitted(name):
     model = unfitted(name).set_params(embedding__kernel="no such kernel")
     with pytest.raises(ValueError, match="no such kernel"):
@@ -310,7 +310,7 @@ def test_same_seed_same_fit(name):
     assert_same_prediction(a.predict_dist(NEW), b.predict_dist(NEW))
 
 
-@every_model
+@refitted_model
 def test_another_seed_gives_other_landmarks(name):
     if getattr(MODELS[name], "exact", False):
         pytest.skip("it has no landmarks, and draws only from very many points")

@@ -28,12 +28,12 @@ from contract_models import (
     core_or_sampled,
     every_class,
     every_fitted,
-    every_model,
     fitted,
     is_shrinkage,
     knows_its_weights,
     labels,
     quick,
+    refitted_model,
     unfitted,
 )
 
@@ -187,7 +187,7 @@ def test_units_of_the_points(name, scale):
     assert_close_prediction(scaled, fitted(name).predict_dist(NEW), 1e-5)
 
 
-@every_model
+@refitted_model
 @pytest.mark.parametrize("constant", [0.1, -7.3e8])
 def test_constant_labels(name, constant):
     mean, std = unfitted(name).fit(BAGS, np.full(len(Y), constant)).predict(NEW, return_std=True)
@@ -231,7 +231,7 @@ def test_more_landmarks_than_bags(cls, n_landmarks):
     assert mean.min() > Y.min() - np.ptp(Y) and mean.max() < Y.max() + np.ptp(Y)
 
 
-@every_model
+@refitted_model
 def test_bags_of_one_point(name):
     arrays = [array[:1] if i % 2 else array for i, array in enumerate(ARRAYS)]
     model = unfitted(name).fit(arrays, Y)
@@ -303,7 +303,7 @@ def unrelated_bags(seed, n_bags=40):
     return Bags.from_list([rng.normal(size=(n, 2)) for n in sizes]), rng
 
 
-@every_model
+@refitted_model
 def test_a_label_that_depends_on_a_covariate_alone(name):
     bags, rng = unrelated_bags(0)
     new, new_rng = unrelated_bags(1, n_bags=10)

@@ -211,6 +211,7 @@ def test_a_bag_unlike_all_others_is_no_wild_guess():
     assert_allclose(why.baseline + why.points.sum(), why.prediction, atol=1e-6)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("sizes", [[20, 20, 20], [20, 21, 20], [5, 20, 80]])
 @pytest.mark.parametrize("asked", [1, 2, 40, 100_000])
 def test_a_size_that_was_hardly_seen_is_no_wild_guess(sizes, asked):

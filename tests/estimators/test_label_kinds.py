@@ -318,6 +318,7 @@ def test_a_notebook_shows_what_was_used():
 # ---- odd labels ---------------------------------------------------------------------------------
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kind", ["poisson", "negative-binomial", "binomial(1000000000)"])
 @pytest.mark.parametrize(
     "y",

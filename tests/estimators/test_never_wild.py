@@ -6,8 +6,6 @@ standard deviation allows, and predictions of bags like them stay within a few l
 few combinations one is tried in ``make test``, all of them in ``make test-all``.
 """
 
-from itertools import product
-
 import numpy as np
 import pytest
 
@@ -96,29 +94,22 @@ def model_of(name, points="gaussian"):
     return ESTIMATORS[name]
 
 
-def spread_out(cases, step):
-    """Mark all but every step-th case as long: so each value of each factor is met.
-
-    If the step has no factor in common with their numbers.
-    """
-    marks = [() if i % step == 0 else pytest.mark.long for i in range(len(cases))]
-    return [pytest.param(*case, marks=mark) for case, mark in zip(cases, marks, strict=True)]
-
-
-@pytest.mark.parametrize(
-    ("covariates", "points", "weights", "name"),
-    spread_out(list(product(COVARIATES, POINTS, WEIGHTS, ESTIMATORS)), 7),
-)
+@pytest.mark.crossed(together=2)
+@pytest.mark.parametrize("covariates", COVARIATES)
+@pytest.mark.parametrize("points", POINTS)
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("name", ESTIMATORS)
 def test_predictions_are_what_training_errors_allow(covariates, points, weights, name):
     if name == "mean-ridge-landmarks" and points == "binary":
         pytest.skip("two distinct points cannot be 20 landmarks, and it says so")
     check(model_of(name, points), points, covariates, weights)
 
 
-@pytest.mark.parametrize(
-    ("covariates", "unit", "noise", "name"),
-    spread_out(list(product(["none", "mean-and-size"], [1e-9, 1e9], [0.0, 1.0], ESTIMATORS)), 7),
-)
+@pytest.mark.crossed
+@pytest.mark.parametrize("covariates", ["none", "mean-and-size"])
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+@pytest.mark.parametrize("name", ESTIMATORS)
 def test_whatever_the_units_and_the_noise_of_the_labels(covariates, unit, noise, name):
     check(model_of(name), "gaussian", covariates, "equal", unit=unit, noise=noise)
 
@@ -140,10 +131,10 @@ def nearly_equal_bags(rng, n):
 
 
 @pytest.mark.filterwarnings("ignore:.*extrapolations", "ignore:.*less than a billionth")
-@pytest.mark.parametrize(
-    ("kind", "name", "seed"),
-    spread_out(list(product(["gaussian", "nearly-equal"], list(ESTIMATORS)[:-1], range(3))), 2),
-)
+@pytest.mark.crossed(together=2)
+@pytest.mark.parametrize("kind", ["gaussian", "nearly-equal"])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", list(ESTIMATORS)[:-1])
 def test_weights_of_any_orders_of_magnitude(name, seed, kind):
     rng = np.random.default_rng(seed)
     arrays = (gaussian_bags if kind == "gaussian" else nearly_equal_bags)(rng, 12)
@@ -175,7 +166,9 @@ SIZES = [1e-300, 1e-100, 1e-9, 1e9 / 3, 1e20 / 3, 1e100 / 3, 1e140 / 3]
 FEW = {name: model for name, model in ESTIMATORS.items() if "-" not in name or "bdr" in name}
 
 
-@pytest.mark.parametrize(("name", "size"), spread_out(list(product(FEW, SIZES)), 4))
+@pytest.mark.crossed
+@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("size", SIZES)
 def test_labels_that_are_all_one_number(name, size):
     rng = np.random.default_rng(0)
     arrays = gaussian_bags(rng, 12)
@@ -189,7 +182,9 @@ def test_labels_that_are_all_one_number(name, size):
 
 @pytest.mark.filterwarnings("ignore:.*less than a billionth")  # which a test of its own is about
 @pytest.mark.filterwarnings("ignore:.*extrapolations")  # of the bags that do not count
-@pytest.mark.parametrize(("name", "size"), spread_out(list(product(FEW, SIZES[1:])), 5))
+@pytest.mark.crossed
+@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("size", SIZES[1:])
 def test_labels_beside_which_the_weight_of_others_vanishes(name, size):
     rng = np.random.default_rng(0)
     arrays = gaussian_bags(rng, 12)
@@ -203,10 +198,9 @@ def test_labels_beside_which_the_weight_of_others_vanishes(name, size):
     assert (found.std > 0).all() and (found.std <= widest).all()
 
 
-@pytest.mark.parametrize(
-    ("name", "size"),
-    spread_out([case for case in product(FEW, SIZES) if case[0] != "bdr-laplace"], 4),
-)
+@pytest.mark.crossed
+@pytest.mark.parametrize("name", [name for name in FEW if name != "bdr-laplace"])
+@pytest.mark.parametrize("size", SIZES)
 def test_a_covariate_that_was_constant_says_nothing(name, size):
     """The mean of equal numbers is not always that number: what is left is no signal."""
     rng = np.random.default_rng(0)

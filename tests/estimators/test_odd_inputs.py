@@ -140,6 +140,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: odd.__name__)
 def test_odd_but_valid(name, odd):

@@ -43,8 +43,12 @@ CLASSIFIERS = [name for name in MODELS if "regressor" not in name]
 
 
 def each(names):
-    """Parametrize by name; NUTS compiles for every shape of data, and so is left to test-all."""
-    long = {name: pytest.mark.long if "nuts" in name else () for name in names}
+    """Parametrize by name.
+
+    NUTS compiles for every shape of data, and the mode is where Laplace's approximation starts:
+    both are left to test-all.
+    """
+    long = {name: pytest.mark.long if name.endswith(("nuts", "map")) else () for name in names}
     return pytest.mark.parametrize("name", [pytest.param(n, marks=m) for n, m in long.items()])
 
 
@@ -111,6 +115,7 @@ def test_a_bag_of_one_point_among_others(name):
     assert len(prediction) == N_BAGS
 
 
+@pytest.mark.crossed
 @regressor
 @pytest.mark.parametrize("constant", [0.0, 3.0, -1e9])
 def test_constant_labels_give_narrow_intervals_around_the_constant(name, constant):
@@ -133,6 +138,7 @@ def test_predictions_have_the_units_of_the_labels(name, factor):
     assert_allclose(scaled.interval(0.9), factor * expected.interval(0.9), rtol=1e-6)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("name", ["regressor-laplace", "regressor-map"])
 @pytest.mark.parametrize(("factor", "shift"), [(1e6, 0.0), (1e-6, 0.0), (1.0, 1e6), (1.0, -1e6)])
 def test_units_and_origin_of_the_labels_do_not_matter(name, factor, shift):
@@ -142,6 +148,7 @@ def test_units_and_origin_of_the_labels_do_not_matter(name, factor, shift):
     assert_allclose(scaled.std / factor, expected.std, rtol=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("factor", "shift"), [(1e6, 0.0), (1e-6, 0.0), (1.0, 1e6)])
 def test_units_and_origin_do_not_matter_to_the_sampler_but_for_its_luck(factor, shift):
     _, expected = fit("regressor-nuts", BAGS, LEVEL)
@@ -304,6 +311,7 @@ def test_a_covariate_that_explains_everything(name):
 POSTERIORS = ["regressor-laplace", "bdr-laplace", "logistic-laplace"]
 
 
+@pytest.mark.crossed(together=2)
 @pytest.mark.parametrize("name", POSTERIORS)
 @pytest.mark.parametrize("field", ["noise", "weights", "prior_scale", "intercept"])
 @pytest.mark.parametrize("scale", [1e-9, 1e-3, 1e6])

@@ -36,6 +36,7 @@ CLASSIFIERS = {
 every_classifier = pytest.mark.parametrize("name", CLASSIFIERS)
 
 
+@pytest.mark.crossed
 @every_classifier
 @pytest.mark.parametrize("validation", [(NEW, NEW_LABELS), None], ids=["validation", "folds"])
 def test_tuning_classifiers(name, validation):
