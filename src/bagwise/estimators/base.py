@@ -6,6 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,7 +29,7 @@ from bagwise.bags.validation import (
     sampling_or_auto,
 )
 from bagwise.embedding.novelty import Novelty
-from bagwise.embedding.posterior import kernel_prior
+from bagwise.embedding.posterior import EmbeddingModel, kernel_prior
 from bagwise.embedding.prior import ConvolvedPrior, Prior, learnt_prior
 from bagwise.embedding.running import RunningSums, SummedBags, same
 from bagwise.embedding.sums import (
@@ -94,6 +95,11 @@ class Pooled:
 
     features: Features
     stats: BagStats
+
+    @cached_property
+    def learnt_model(self) -> EmbeddingModel:
+        """The model of the prior that these bags show: a search that is made once."""
+        return learnt_prior(self.features, self.stats, COVARIANCE_FLOOR)
 
 
 def _learning() -> tuple[Callable[..., Any], ...]:

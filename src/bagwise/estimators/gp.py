@@ -21,7 +21,6 @@ from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.bags.per_bag import check_labels
 from bagwise.bags.validation import choice, generator, sampling_or_auto, wrong
 from bagwise.embedding.posterior import kernel_prior
-from bagwise.embedding.prior import learnt_prior
 from bagwise.embedding.running import RunningSums, SummedBags
 from bagwise.embedding.sums import BagStats, Thrift, summarise, summarise_each
 from bagwise.estimators.base import (
@@ -451,8 +450,10 @@ class DistributionGP(BagEstimator):
         return problem, *(replace(problem, labels=each.labels[counted]) for each in others)
 
     def _problem(self, pooled: Pooled, task: Task) -> GPProblem:
-        make = learnt_prior if self.prior == "learnt" else kernel_prior
-        model = make(pooled.features, pooled.stats, COVARIANCE_FLOOR)
+        if self.prior == "learnt":
+            model = pooled.learnt_model
+        else:
+            model = kernel_prior(pooled.features, pooled.stats, COVARIANCE_FLOOR)
         posterior, tau = model.posterior(pooled.stats), sampling_or_auto(self.sampling)
         free = list(Scales.names())
         start = Scales(

@@ -287,13 +287,13 @@ def to_mode(
 
 
 def inverse_of(factor: Matrix) -> Matrix:
-    """Return the inverse of L L^T, given L."""
+    """Return the inverse of L L^T, given L with zeros above its diagonal."""
     (potri,) = get_lapack_funcs(("potri",), (factor,))
-    inverse, info = potri(factor, lower=True)
+    lower, info = potri(factor, lower=True)
     if info:
         raise np.linalg.LinAlgError
-    inverse = np.tril(inverse)
-    inverse += np.tril(inverse, -1).T
+    inverse = lower + lower.T  # which stays symmetric to the last bit
+    inverse[np.diag_indices_from(inverse)] *= 0.5
     return inverse
 
 
