@@ -35,7 +35,7 @@ test: $(STAMP) ## style, types, module order and tests
 coverage: $(STAMP) ## which lines and branches the tests reach; takes twice as long as the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-branch --cov-report=term:skip-covered
 
-test-all: $(STAMP) ## the same with the long tests and those of the benchmarks
+test-all: $(STAMP) ## the same with the long tests, every combination of crossed cases, and those of the benchmarks
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "long or not long"
 
 # Old libraries use each other in ways that are deprecated by now. Our own use of them is watched by

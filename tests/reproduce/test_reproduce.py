@@ -282,7 +282,7 @@ def test_a_quick_study_from_the_command_line(name, tmp_path, monkeypatch):
     assert told["computed"] == 0 and told["page"].endswith(f"{name}.html")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_faces_are_simulated_where_there_are_none(tmp_path):
     arguments = ["reproduce", "imdb-wiki", "--quick", "--out", str(tmp_path)]
     result = CliRunner().invoke(cli.app, arguments)
