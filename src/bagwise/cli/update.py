@@ -9,9 +9,8 @@ import typer
 
 from bagwise._utils.atomic import locked
 from bagwise.cli import options
-from bagwise.cli.data import all_columns, batch_name, open_model, read_like, written_as
-from bagwise.cli.output import Output
-from bagwise.cli.shell import answer, answer_json, command, say
+from bagwise.cli.inputs import all_columns, batch_name, open_model, read_like, written_as
+from bagwise.cli.shell import Output, answer, answer_json, command, say
 
 # Where a model says of which state of its sums it is.
 STATE = "sums_state"
