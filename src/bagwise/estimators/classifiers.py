@@ -244,7 +244,7 @@ class BDRClassifier(PosteriorModel, ShrinkageModel, BagClassifier):
         priors: Priors | None = None,
         prior: str = "kernel",
         sampling: float | str = 1.0,
-        bandwidth_prior: float | None = None,
+        bandwidth_prior: Any = None,
         class_weight: Any = None,
         random_state: Any = 0,
     ) -> None:

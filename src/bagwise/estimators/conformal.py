@@ -152,7 +152,7 @@ class Conformal(ShowsLearnt, TakesBags):
         cv: Any = None,
         groups: Any = None,
         scale: str | None = "auto",
-        by_size: int | tuple[float, ...] | None = None,
+        by_size: Any = None,
         target_sizes: Any = None,
         symmetric: bool = True,
         n_jobs: int | None = None,

@@ -358,7 +358,7 @@ class KernelEmbedding(BagEmbedding):
         bandwidth: float | str = "auto",
         standardize: bool = True,
         output: str = "mean",
-        learn: Training | tuple[str, ...] | str | None = None,
+        learn: Any = None,
         random_state: Any = 0,
     ) -> None:
         self.n_landmarks = n_landmarks
@@ -507,11 +507,11 @@ class NetworkEmbedding(BagEmbedding):
         n_features: int | str | None = "auto",
         *,
         network: Any = "mlp",
-        hidden: tuple[int, ...] | int = (64,),
-        image_shape: tuple[int, ...] | None = None,
+        hidden: Any = (64,),
+        image_shape: Any = None,
         standardize: bool = True,
         output: str = "mean",
-        learn: Training | tuple[str, ...] | str | None = None,
+        learn: Any = None,
         random_state: Any = 0,
     ) -> None:
         self.n_features = n_features

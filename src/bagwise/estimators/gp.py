@@ -633,7 +633,7 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         size: bool | str = "auto",
         center: bool | str = "auto",
         spread: bool | str = "auto",
-        support: tuple[float, float] | None = None,
+        support: Any = None,
         likelihood: str = "auto",
         inference: NUTS | str = "evidence",
     ) -> None:

@@ -286,7 +286,7 @@ class BDRRegressor(PosteriorModel, ShrinkageModel, BagRegressor):
         prior: str = "kernel",
         sampling: float | str = 1.0,
         covariance_floor: float = COVARIANCE_FLOOR,
-        bandwidth_prior: float | None = None,
+        bandwidth_prior: Any = None,
         random_state: Any = 0,
     ) -> None:
         self.embedding = KernelEmbedding() if embedding is None else embedding

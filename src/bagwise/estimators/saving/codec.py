@@ -116,13 +116,19 @@ OTHER_DIMENSIONS = {
 
 # Parameters whose annotation is Any, and fields whose annotation does not say how they are written.
 OPEN: dict[str, Any] = {
+    "bandwidth_prior": (float, NoneType),
+    "by_size": (int, tuple[float, ...], NoneType),
     "class_weight": (ClassWeights(), str, NoneType),
     "cv": (int, str, NotKept()),
     "function_landmarks": (LANDMARKS, NoneType, ObjectPoints(as_list=True)),
     "groups": NotKept(),
+    "hidden": (tuple[int, ...], int),
+    "image_shape": (tuple[int, ...], NoneType),
     "network": (str, Function("network")),
+    "learn": (Training, tuple[str, ...], str, NoneType),
     "landmarks": (LANDMARKS, str, ObjectPoints(as_list=True)),
     "random_state": Seed(),
+    "support": (tuple[float, float], NoneType),
     "target_sizes": (str, SIZES, NoneType),
 }
 OTHER_FIELDS: dict[type, dict[str, Any]] = {

@@ -87,22 +87,21 @@ from bagwise.inference.diagnostics import Diagnostics
 from bagwise.inference.history import History
 from bagwise.predictions.conformal import Calibration
 
-# The estimators that can be saved, and the head of each.
-HEADS: dict[type[BagEstimator], type] = {
-    RBFNetworkRegressor: LinearHead,
-    BayesianLinearRegressor: LinearHead,
-    FrequentistShrinkageRegressor: LinearHead,
-    ShrinkageRegressor: ShrinkageHead,
-    BDRRegressor: PosteriorHead,
-    MeanEmbeddingRidge: LandmarkRidgeHead,  # or, with exact sums, SecondLevel
-    BayesianLogisticClassifier: PosteriorHead,
-    ShrinkageClassifier: ShrinkageHead,
-    BDRClassifier: PosteriorHead,
-    DistributionGPRegressor: GPHead,
-    DistributionGPClassifier: GPHead,
+# The estimators that can be saved, and which heads each may have: one of many classes, or of scales
+# that were sampled, may take the place of the first. With exact sums the head is a SecondLevel.
+HEADS: dict[type[BagEstimator], tuple[type, ...]] = {
+    RBFNetworkRegressor: (LinearHead,),
+    BayesianLinearRegressor: (LinearHead,),
+    FrequentistShrinkageRegressor: (LinearHead,),
+    ShrinkageRegressor: (ShrinkageHead,),
+    BDRRegressor: (PosteriorHead,),
+    MeanEmbeddingRidge: (LandmarkRidgeHead,),
+    BayesianLogisticClassifier: (PosteriorHead, ClassHeads),
+    ShrinkageClassifier: (ShrinkageHead, ClassHeads),
+    BDRClassifier: (PosteriorHead, ClassHeads),
+    DistributionGPRegressor: (GPHead, GPDraws),
+    DistributionGPClassifier: (GPHead, GPDraws, ClassHeads),
 }
-# Heads that take the place of these: of exact sums, of many classes, and of sampled scales.
-OTHER_HEADS = {cls.__name__: cls for cls in (SecondLevel, ClassHeads, GPDraws)}
 # With a model within: its own head and parameters are those of the model.
 ESTIMATORS: dict[str, type] = {cls.__name__: cls for cls in (*HEADS, Conformal)}
 
@@ -300,15 +299,13 @@ class Header:
             inner, of_model, _, learnt = parts_of(learnt["model"])
             parameters = {"model": {"class": inner.__name__} | of_model} | parameters
         reader, classes = Reader({}), learnt.get("classes")
-        names = read_columns(columns, reader)
+        named = vars(read_columns(columns, reader)).items()
+        names: dict[str, Any] = {k: [*x] if isinstance(x, tuple) else x for k, x in named}
         classes = classes.get("labels") if isinstance(classes, dict) else None
         return cls(
             estimator=estimator.__name__,
             parameters=parameters,
-            n_features=names.n_features,
-            feature_names=None if names.feature_names is None else [*names.feature_names],
-            n_covariates=names.n_covariates,
-            covariate_names=None if names.covariate_names is None else [*names.covariate_names],
+            **names,
             classes=_of_type(classes, list | None, "classes"),
             schema=_of_type(found["schema"], dict | None, "schema"),
             summary=_of_type(found["summary"], dict, "summary"),
@@ -369,19 +366,18 @@ class Columns:
 def take_apart(model: Any) -> tuple[dict[str, Any], Writer]:
     """Return the JSON of a fitted estimator, and its tensors and notes."""
     cls, writer = type(model), Writer()
-    if cls.__name__ not in ESTIMATORS or cls is not ESTIMATORS[cls.__name__]:
+    if cls not in ESTIMATORS.values():
         raise _not_ours(model)
     if not hasattr(model, "calibration_" if cls is Conformal else "head_"):
         raise SavedModelError.because(
             f"this {cls.__name__} is not fitted", "a fitted model", "Call fit before saving."
         )
-    kinds = _learnt(cls, type(getattr(model, "head_", None)))
-    parameters, columns = _parameters(cls), Columns.of(model)
+    kinds = _learnt(cls, exact=isinstance(getattr(model, "head_", None), SecondLevel))
     learnt = {name: getattr(model, f"{name}_") for name in kinds}
     tree: dict[str, Any] = {
         "class": cls.__name__,
-        "parameters": encode_all(vars(model), parameters, "parameters", writer),
-        "columns": encode_fields(columns, "columns", writer),
+        "parameters": encode_all(vars(model), _parameters(cls), "parameters", writer),
+        "columns": encode_fields(Columns.of(model), "columns", writer),
         "learnt": encode_all(learnt, kinds, "", writer),
     }
     if cls is Conformal:
@@ -408,19 +404,16 @@ def _parameters(cls: type) -> dict[str, Any]:
     return {k: v for k, v in kinds.items() if k != "model"} if cls is Conformal else kinds
 
 
-def _learnt(cls: type, head: type | None) -> dict[str, Any]:
+def _learnt(cls: Any, *, exact: bool) -> dict[str, Any]:
     """Return what an estimator learns and its kinds, so that dimensions are known before use."""
     if cls is Conformal:
         return {"calibration": Calibration}
     kinds: dict[str, Any] = {"label_center": float, "label_scale": float, "effects": FixedEffects}
-    if head is SecondLevel and cls is MeanEmbeddingRidge:
+    if exact and cls is MeanEmbeddingRidge:
         kinds |= {"kernel": Kernel, "scaling": Scaling, "bags": Bags, "head": SecondLevel}
     else:
-        many = head is ClassHeads and issubclass(cls, BagClassifier)
-        kinds |= {"features": FEATURES}
-        kinds |= {"history": History | None, "novelty": Novelty | None}
-        sampled = head is GPDraws and issubclass(cls, DistributionGP)
-        kinds |= {"head": ClassHeads if many else GPDraws if sampled else HEADS[cls]}
+        kinds |= {"features": FEATURES, "history": History | None, "novelty": Novelty | None}
+        kinds["head"] = HEADS[cls]
     if issubclass(cls, BagClassifier):
         kinds["classes"] = Labels("classes")
     if issubclass(cls, PosteriorModel):
@@ -489,9 +482,8 @@ def _put_together(tree: Any, reader: Reader) -> Any:
     if cls is Conformal:
         return _put_together_conformal(params, columns, learnt, reader)
     model = decode_fields(cls, params, "parameters", reader)
-    names, head = read_columns(columns, reader), learnt.get("head")
-    kinds = _learnt(cls, OTHER_HEADS.get(str(head.get("class") if isinstance(head, dict) else "")))
-    values = decode_all(learnt, kinds, "", reader)
+    names = read_columns(columns, reader)
+    values = decode_all(learnt, _learnt(cls, exact="bags" in learnt), "", reader)
     reader.finish()
     _check_agreement(cls, values, names)
     for name, value in values.items():
@@ -572,9 +564,10 @@ def _check_agreement(cls: type[BagEstimator], values: dict[str, Any], names: Col
 
 def _check_head(cls: type[BagEstimator], head: Any, values: dict[str, Any]) -> None:
     """Check one head; those of many classes have any class of the list until here."""
-    sampled = isinstance(head, GPDraws) and issubclass(cls, DistributionGP)
-    if "bags" not in values and type(head) is not HEADS[cls] and not sampled:
-        raise unfit("head", f"of class {type(head).__name__}", HEADS[cls].__name__)
+    known = [one for one in HEADS[cls] if one is not ClassHeads]
+    if "bags" not in values and type(head) not in known:
+        expected = " or ".join(one.__name__ for one in known)
+        raise unfit("head", f"of class {type(head).__name__}", expected)
     start = head.start if isinstance(head, PosteriorHead) else head
     if isinstance(start, ShrinkageHead) and type(start.likelihood) is not type(cls.likelihood):
         raise unfit("head.likelihood", start.likelihood.name, cls.likelihood.name)
