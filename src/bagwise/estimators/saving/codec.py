@@ -338,13 +338,13 @@ def _items(
 ) -> list[tuple[Any, Any, str]]:
     """Return each entry of a tuple with its annotation and path; of strings no two are the same."""
     first, *others = get_args(kind)
-    words = first is str
+    words, expected = first is str, "strings, no two the same" if first is str else "a list"
     if not isinstance(values, types):
-        raise problem(path, show(values), "strings" if words else "a list")
+        raise problem(path, show(values), expected)
+    if words and (not all(isinstance(x, str) for x in values) or len({*values}) != len(values)):
+        raise problem(path, show(values), expected)
     if others != [...] and len(values) != 1 + len(others):
         raise problem(path, show(values), f"{1 + len(others)} entries")
-    if words and (not all(isinstance(x, str) for x in values) or len({*values}) != len(values)):
-        raise problem(path, show(values), "strings, no two the same")
     return [(x, first, path if words else f"{path}.{i}") for i, x in enumerate(values)]
 
 

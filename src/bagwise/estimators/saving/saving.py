@@ -340,7 +340,8 @@ def known_summary(model: Any) -> dict[str, Any]:
 
 def _of_type(value: Any, kind: Any, name: str) -> Any:
     if not isinstance(value, kind):
-        raise unfit(name, show(value), f"a {getattr(kind, '__name__', kind)}")
+        words = getattr(kind, "__name__", str(kind).replace("|", "or"))
+        raise unfit(name, show(value), f"a {words}")
     return value
 
 
