@@ -51,10 +51,11 @@ class TableData:
 
 @dataclass(frozen=True, eq=False)
 class SavedFit:
-    """A model from a file, and how the points it was fitted to were read."""
+    """A model from a file, how the points it was fitted to were read, and what the file says."""
 
     model: Any
     schema: Schema
+    header: Any = None
 
 
 def names(values: list[str] | None) -> list[str]:
@@ -186,7 +187,7 @@ def open_model(path: Path, bag: list[str] | None = None, label: str | None = Non
 
     model, header = open_saved(path)
     if header.schema is not None:
-        return SavedFit(model, Schema.from_dict(header.schema))
+        return SavedFit(model, Schema.from_dict(header.schema), header)
     if not bag or header.feature_names is None:
         raise BagwiseError.because(
             f"{path} was saved from Python and does not say which columns of a table are what",
@@ -194,7 +195,7 @@ def open_model(path: Path, bag: list[str] | None = None, label: str | None = Non
             "Add --bag COLUMN; name features with Bags.from_frame, or predict from Python.",
         )
     columns = tuple(header.feature_names), tuple(header.covariate_names or ())
-    return SavedFit(model, Schema(tuple(bag), *columns, label=label))
+    return SavedFit(model, Schema(tuple(bag), *columns, label=label), header)
 
 
 @contextmanager
