@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 install: $(STAMP) ## make .venv, with bagwise and its test tools
 
 demo: $(STAMP) ## a short tour: fit, predict, and see why
-	@$(BIN)/python -m bagwise.reproduce.demo
+	@$(BIN)/python -m benchmarks.demo
 
 test: $(STAMP) ## style, types, module order and tests
 	$(BIN)/ruff check .

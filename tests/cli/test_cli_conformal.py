@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 import bagwise as library
 from bagwise import Bags, BagwiseWarning, Conformal, KernelEmbedding, ShrinkageRegressor
-from bagwise.cli.models import of_conformal
+from bagwise.cli.inputs import of_conformal
 from cli_runs import bagwise, done, refused
 
 QUICK = ("--model", "shrinkage", "--set", "n_landmarks=6", "--set", "bandwidth=1.0")

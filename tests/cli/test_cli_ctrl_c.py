@@ -15,7 +15,7 @@ import time
 import pytest
 
 from bagwise._utils import atomic
-from bagwise.cli import output, shell
+from bagwise.cli import shell
 from cli_runs import bagwise, command_line, done, in_process, make_rows, refused, write
 
 FIT = ("fit", "points.parquet", "--bag", "person", "--label", "age", "--features", "a,b")
@@ -77,7 +77,7 @@ def test_in_an_import_before_anything_is_read(folder, module):
     assert not (folder / "x.bagwise").exists()
 
 
-@pytest.mark.parametrize("module", ["codec", "models", "saving"])
+@pytest.mark.parametrize("module", ["container", "codec", "saving"])
 def test_in_the_last_imports_of_a_command(folder, module):
     """Some milliseconds before the file is in its place: it may be there, and then is named."""
     at = f"bagwise.estimators.saving.{module}"
@@ -199,7 +199,7 @@ def test_who_stops_the_last_step_is_told_which_file_is_there(
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # not closed in time
 def test_between_any_two_steps_of_writing(tmp_path, monkeypatch):
     """What is said is what is there, and no part stays, wherever an interrupt comes."""
-    files = (contextlib.__file__, atomic.__file__, output.__file__)
+    files = (contextlib.__file__, atomic.__file__, shell.__file__)
     path = tmp_path / "p.csv"
     monkeypatch.setattr(shell, "_outputs", {})
 
@@ -217,7 +217,7 @@ def test_between_any_two_steps_of_writing(tmp_path, monkeypatch):
         before = sys.gettrace()
         try:
             sys.settrace(stops)
-            with output.Output(path).opened() as file:
+            with shell.Output(path).opened() as file:
                 file.write(b"new")
         except KeyboardInterrupt as stopped:  # it holds on to the generators that did not end
             return shell._verdict(stopped)[1]

@@ -7,7 +7,7 @@ import pytest
 
 from bagwise import FourierEmbedding
 from bagwise.cli import info, main
-from bagwise.cli.models import CLASSIFIERS, REGRESSORS, ModelName, are_classes, estimator
+from bagwise.cli.inputs import CLASSIFIERS, REGRESSORS, ModelName, are_classes, estimator
 from bagwise.exceptions import BagwiseError
 from cli_runs import bagwise, done, make_rows, refused, write
 

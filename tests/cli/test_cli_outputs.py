@@ -9,8 +9,7 @@ import pytest
 import bagwise as library
 from bagwise import BagwiseError, report
 from bagwise.cli import demo
-from bagwise.cli.output import Output
-from bagwise.cli.shell import WrongLine
+from bagwise.cli.shell import Output, WrongLine
 from bagwise.reproduce.command import files_of_others
 from bagwise.reproduce.study import Study
 from cli_runs import bagwise, done, make_rows, refused, write

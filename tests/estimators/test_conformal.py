@@ -537,7 +537,7 @@ def _changed(tree, tensors):
 def test_changed_files_are_refused(change):
     import copy
 
-    from bagwise.estimators.saving.models import put_together, take_apart
+    from bagwise.estimators.saving.saving import put_together, take_apart
 
     tree, writer = take_apart(regressor(by_size=(1.0, 20.0)).fit(BAGS, Y))
     assert put_together(copy.deepcopy(tree), copy.deepcopy(writer.tensors)) is not None

@@ -19,7 +19,7 @@ from bagwise.estimators.saving import open_saved, read_header
 from bagwise.estimators.saving.codec import CLASSES as RECORDS
 from bagwise.estimators.saving.codec import fields_of
 from bagwise.estimators.saving.container import unpack
-from bagwise.estimators.saving.models import HEADS
+from bagwise.estimators.saving.saving import HEADS
 from bagwise.features.kernels import RBF, Additive, Linear, Matern
 from bagwise.inference import NUTS, Priors
 from contract_models import BAGS, GIVEN, NEW, SMALL, Y, params_of, small

@@ -17,8 +17,7 @@ from sklearn.base import clone
 import bagwise
 from bagwise import Bags, KernelEmbedding
 from bagwise.estimators.saving import open_saved, read_header
-from bagwise.estimators.saving.container import METADATA_KEY, NO_DIGEST, pack, unpack
-from bagwise.estimators.saving.values import Reader
+from bagwise.estimators.saving.container import METADATA_KEY, NO_DIGEST, Reader, pack, unpack
 from bagwise.exceptions import SavedModelError
 
 RNG = np.random.default_rng(0)

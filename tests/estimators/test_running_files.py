@@ -107,7 +107,6 @@ FORGED = {
 @pytest.mark.parametrize("case", FORGED)
 def test_what_no_sums_could_be_is_refused(tmp_path, monkeypatch, case):
     from bagwise.estimators.saving import container, saving
-    from bagwise.estimators.saving import sums as file
 
     change, match = FORGED[case]
 
@@ -115,7 +114,7 @@ def test_what_no_sums_could_be_is_refused(tmp_path, monkeypatch, case):
         change(header["sums"])
         return container.pack(header, tensors, kind)
 
-    monkeypatch.setattr(file, "pack", forged)
+    monkeypatch.setattr(saving, "pack", forged)
     _, sums = sums_of(IDS["text"])
     bagwise.save(sums, tmp_path / "s")
     with pytest.raises(SavedModelError, match=match):

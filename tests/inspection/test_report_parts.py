@@ -13,8 +13,8 @@ import bagwise
 from bagwise import Bags, report
 from bagwise.inspection.report.comparison import Estimate
 from bagwise.inspection.report.folds import make_folds
-from bagwise.inspection.report.novelty import Novelty
 from bagwise.inspection.report.pictures import label_edges, size_edges, size_ticks
+from bagwise.inspection.report.surroundings import Surroundings
 from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.parts import VarianceParts
 from report_pages import Page, data_of
@@ -240,13 +240,15 @@ def test_folds_keep_the_shares_of_the_classes():
 
 
 def test_distances_to_others_leave_the_bag_itself_out(bags):
-    far = Novelty.of(bags, 0)
+    far = Surroundings.of(bags, 0)
     assert far.distance(7) > 5 * far.distance(3)
     assert 7 not in far.nearest(3)
     assert 3 not in far.nearest(3)
     weighted = Bags.from_list([[[0.0], [9.0]], [[1.0]]], weights=[[1.0, 0.0], [1.0]])
-    averages = Novelty.of(weighted, 0).averages
-    assert (averages[1] - averages[0]) * Novelty.of(weighted, 0).scaling.scale == pytest.approx(1.0)
+    averages = Surroundings.of(weighted, 0).averages
+    assert (averages[1] - averages[0]) * Surroundings.of(
+        weighted, 0
+    ).scaling.scale == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

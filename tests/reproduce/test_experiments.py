@@ -4,7 +4,7 @@ import pytest
 
 from bagwise.datasets import gamma_varying, load_paper_results
 from bagwise.predictions.metrics import mse, nll
-from bagwise.reproduce import demo
+from benchmarks import demo
 
 
 @pytest.fixture(scope="module")

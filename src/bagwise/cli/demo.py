@@ -10,11 +10,9 @@ import numpy as np
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.data import SavedFit, read, read_like
 from bagwise.cli.evaluate import score_lines
-from bagwise.cli.models import ModelName, estimator
-from bagwise.cli.output import Output, check_output_folder
-from bagwise.cli.shell import answer, answer_json, command
+from bagwise.cli.inputs import ModelName, SavedFit, estimator, read, read_like
+from bagwise.cli.shell import Output, answer, answer_json, check_output_folder, command
 from bagwise.cli.tables import write_table
 
 # Races, by order, from which on they are kept back to be predicted.

@@ -9,9 +9,8 @@ import typer
 
 from bagwise._utils.levels import LEVEL
 from bagwise.cli import options
-from bagwise.cli.data import engine_of, names, open_model, read_like, written_as
-from bagwise.cli.output import check_outputs
-from bagwise.cli.shell import answer, answer_json, command
+from bagwise.cli.inputs import engine_of, names, open_model, read_like, written_as
+from bagwise.cli.shell import answer, answer_json, check_outputs, command
 from bagwise.cli.tables import table_output, write_table
 
 

@@ -10,9 +10,8 @@ import typer
 
 from bagwise._utils.work import printable
 from bagwise.cli import options
-from bagwise.cli.data import names, open_model, read_like, written_as
-from bagwise.cli.output import STDOUT, Output, check_outputs
-from bagwise.cli.shell import answer, answer_json, command, say
+from bagwise.cli.inputs import names, open_model, read_like, written_as
+from bagwise.cli.shell import STDOUT, Output, answer, answer_json, check_outputs, command, say
 from bagwise.cli.tables import table_output, write_explanation
 from bagwise.exceptions import BagwiseError
 

@@ -11,19 +11,32 @@ import numpy as np
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.data import (
+from bagwise.cli.inputs import (
+    CONFORMAL,
+    ModelName,
     TableData,
+    are_classes,
     batch_name,
     engine_of,
+    estimator,
     names,
+    of_conformal,
     read,
     read_groups,
     roles_of,
     written_as,
 )
-from bagwise.cli.models import CONFORMAL, ModelName, are_classes, estimator, of_conformal
-from bagwise.cli.output import MODEL, SUMS, Output, check_outputs
-from bagwise.cli.shell import WrongLine, answer, answer_json, command, say
+from bagwise.cli.shell import (
+    MODEL,
+    SUMS,
+    Output,
+    WrongLine,
+    answer,
+    answer_json,
+    check_outputs,
+    command,
+    say,
+)
 from bagwise.exceptions import BagwiseError
 
 # Level at which the calibration of a model is shown.

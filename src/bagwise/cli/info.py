@@ -12,7 +12,7 @@ import typer
 
 from bagwise._utils.work import printable
 from bagwise.cli import options
-from bagwise.cli.data import written_as
+from bagwise.cli.inputs import written_as
 from bagwise.cli.shell import answer, answer_json, command
 
 PACKAGES = ("bagwise", "numpy", "scipy", "scikit-learn", "jax", "numpyro", "pyarrow", "matplotlib")

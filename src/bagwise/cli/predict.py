@@ -10,9 +10,8 @@ import typer
 from bagwise._utils.levels import LEVEL
 from bagwise._utils.work import printable
 from bagwise.cli import options
-from bagwise.cli.data import engine_of, names, open_model, read_like, written_as
-from bagwise.cli.output import check_outputs
-from bagwise.cli.shell import answer, answer_json, command, say
+from bagwise.cli.inputs import engine_of, names, open_model, read_like, written_as
+from bagwise.cli.shell import answer, answer_json, check_outputs, command, say
 from bagwise.cli.tables import prediction_columns, table_output, write_table
 
 # Bags that are shown when the table goes to the terminal.

@@ -9,10 +9,17 @@ import typer
 
 from bagwise._utils.levels import LEVEL
 from bagwise.cli import options
-from bagwise.cli.data import all_columns, names, read, roles_of, written_as
-from bagwise.cli.models import ModelName, are_classes, estimator
-from bagwise.cli.output import PAGE, Output, check_outputs
-from bagwise.cli.shell import answer, answer_json, command
+from bagwise.cli.inputs import (
+    ModelName,
+    all_columns,
+    are_classes,
+    estimator,
+    names,
+    read,
+    roles_of,
+    written_as,
+)
+from bagwise.cli.shell import PAGE, Output, answer, answer_json, check_outputs, command
 
 if TYPE_CHECKING:
     from bagwise.bags.tables.schema import Schema

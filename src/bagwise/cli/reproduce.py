@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.output import check_output_folder
-from bagwise.cli.shell import INTERRUPTED, answer, answer_json, command, say
+from bagwise.cli.shell import INTERRUPTED, answer, answer_json, check_output_folder, command, say
 from bagwise.exceptions import BagwiseError
 
 QUICK_FACES = 0.02  # of the real number of people

@@ -13,8 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from bagwise.cli.options import Format
-from bagwise.cli.output import STDOUT, Output
-from bagwise.cli.shell import WrongLine, plain, say
+from bagwise.cli.shell import STDOUT, Output, WrongLine, plain, say
 from bagwise.exceptions import BagwiseError
 
 BINARY = (Format.CSV_GZ, Format.PARQUET)

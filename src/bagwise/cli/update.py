@@ -9,9 +9,8 @@ import typer
 
 from bagwise._utils.atomic import locked
 from bagwise.cli import options
-from bagwise.cli.data import all_columns, batch_name, open_model, read_like, written_as
-from bagwise.cli.output import Output
-from bagwise.cli.shell import answer, answer_json, command, say
+from bagwise.cli.inputs import all_columns, batch_name, open_model, read_like, written_as
+from bagwise.cli.shell import Output, answer, answer_json, command, say
 
 # Where a model says of which state of its sums it is.
 STATE = "sums_state"
@@ -54,11 +53,11 @@ def update(
     The old points are not needed. Both files are replaced, each whole or not at all; what was added
     before is not added again, so that a command that was killed can be run again as it was.
     """
-    from bagwise.estimators.saving import open_saved, open_sums, to_bytes
+    from bagwise.estimators.saving import open_sums, to_bytes
 
     with locked(sums):
-        saved, (fitted, header) = open_model(model), open_saved(model)
-        held, schema = open_sums(sums)
+        saved, (held, schema) = open_model(model), open_sums(sums)
+        fitted, header = saved.model, saved.header
         fitted._check_sums(held)
         name = batch_name((points, labels)) if batch is None else batch
         again = batch is None and name in held.batches
@@ -95,7 +94,7 @@ def update(
         "labels": int(held.labelled.sum()),
         "batches": len(held.batches),
     }
-    _report(facts, model, json)
+    _report(facts, json)
 
 
 def _can_refit(fitted: Any, held: Any) -> bool:
@@ -113,7 +112,7 @@ def _replace(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _report(facts: dict[str, Any], model: Path, json: bool) -> None:
+def _report(facts: dict[str, Any], json: bool) -> None:
     if json:
         answer_json(facts)
         return

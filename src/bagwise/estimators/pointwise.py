@@ -87,9 +87,9 @@ class PointwiseTransformer(TransformerMixin, BaseEstimator):
         fitted_names = None if names is None else tuple(names)
         check_columns("feature", fitted_names, self.n_features_in_, bags)
         points = self.transformer_.transform(bags.points)
-        return bags.with_points(points, feature_names=self._names_out(bags, points))
+        return bags.with_points(points, feature_names=self._names_out(bags))
 
-    def _names_out(self, bags: Bags, points: Any) -> list[str] | None:
+    def _names_out(self, bags: Bags) -> list[str] | None:
         """Ask the transformer for the new names; without an answer there are none."""
         if bags.feature_names is None or not hasattr(self.transformer_, "get_feature_names_out"):
             return None

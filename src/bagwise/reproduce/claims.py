@@ -67,7 +67,7 @@ def better(
             pairs = paired(cells, winner, loser)
             if len(pairs["mse"][0]):
                 text = f"{winner} beats {loser} {where}"
-                found.append(Claim(text, _evidence(winner, loser, pairs), _verdict(pairs)))
+                found.append(Claim(text, _evidence(pairs), _verdict(pairs)))
     return found
 
 
@@ -87,7 +87,7 @@ def paired(cells: Sequence[Cell], a: str, b: str) -> Pairs:
     }
 
 
-def _evidence(a: str, b: str, pairs: Pairs) -> str:
+def _evidence(pairs: Pairs) -> str:
     parts = []
     for metric, (left, right) in pairs.items():
         wins = int(np.sum(left < right))

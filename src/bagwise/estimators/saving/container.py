@@ -1,7 +1,8 @@
 """Container: a safetensors file with a JSON header and a checksum over every byte.
 
 Its layout, byte by byte, is in docs/format.md. Bytes are checked from the outside in: kind of file,
-length, format and version, checksum, and only then the tensors.
+length, format and version, checksum, and only then the tensors, which a ``Writer`` takes out of a
+model and a ``Reader`` gives back, each by the path at which it was.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +46,12 @@ MAX_DEPTH = 40
 DTYPES = frozenset(
     {"F64", "F32", "F16", "BOOL"} | {f"{k}{b}" for k in "IU" for b in (8, 16, 32, 64)}
 )
+
+# Dimensions that may be 0: covariates, and weights or directions where nothing varies.
+MAY_BE_ZERO = frozenset({"covariates", "weights", "directions"})
+
+# Dimensions of a head; so are those that are named after a class.
+OF_A_HEAD = frozenset({"weights", "directions"})
 
 # How files begin that people try to load.
 FOREIGN = (
@@ -289,3 +297,112 @@ def _check_layout(layout: dict[str, Any], size: int, path: str) -> int:
             raise damaged(path, f"its tensor {name!r:.80} has more entries than the file has bytes")
         end = max(end, offsets[1])
     return end
+
+
+# ---- tensors by their paths ----------------------------------------------------------------------
+
+
+Problem = Callable[[str, str, str], SavedModelError]
+
+
+def unfit(path: str, found: str, expected: str) -> SavedModelError:
+    """Return the error of a part of a file that no model could have."""
+    return SavedModelError.because(
+        f"the saved model's {path} is {found}",
+        expected,
+        "The file was made or changed by something other than bagwise.save: do not use it.",
+    )
+
+
+def unsaveable(path: str, found: str, expected: str) -> SavedModelError:
+    """Return the error of a part of a model that cannot be saved."""
+    return SavedModelError.because(
+        f"{path} is {found}", expected, "Set or fit it again before saving."
+    )
+
+
+def show(value: Any) -> str:
+    """Return a value as text that fits into a message."""
+    return f"{value!r:.80}"
+
+
+class Writer:
+    """Takes the arrays out of a model: tensors by the path at which they were; and notes."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, np.ndarray] = {}
+        self.notes: list[str] = []
+
+    def put(self, path: str, array: np.ndarray) -> dict[str, str]:
+        """Keep an array and return its memory order.
+
+        The order is kept because products of matrices add up in another one if it changes, and
+        differ in the last bits.
+        """
+        order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+        self.tensors[path] = np.ascontiguousarray(array)
+        return {"array": order}
+
+    def leave_out(self, path: str, value: Any, then: str) -> None:
+        """Note that a parameter is not saved, and what is ``then`` with the None in its place."""
+        self.notes.append(
+            f"{path.partition('.')[2]} was a {type(value).__name__}, which is not saved; the "
+            f"loaded model has None, {then} if it is fitted again"
+        )
+
+    def adopt(self, path: str, inner: Writer) -> None:
+        """Take over all that was written of a model within this one, which is at a path."""
+        self.tensors |= {f"{path}.{name}": array for name, array in inner.tensors.items()}
+        self.notes += [note for note in inner.notes if note not in self.notes]
+
+
+class Reader:
+    """Puts the arrays back; dimensions of one name have one size in the whole model.
+
+    ``given`` are functions of the user's, of which a file has the names.
+    """
+
+    def __init__(self, tensors: Mapping[str, np.ndarray], given: Mapping[str, Any] | None = None):
+        self._left, self.given = dict(tensors), {} if given is None else given
+        self._sizes: dict[str, int] = {}
+        self._own = self._sizes
+
+    def part(self) -> Reader:
+        """Return a reader for one of several heads, each with weights of its own number."""
+        reader = Reader({}, self.given)
+        reader._left, reader._sizes = self._left, self._sizes
+        return reader
+
+    def within(self, path: str) -> Reader:
+        """Return a reader for a model within this one, whose tensors are no longer here."""
+        mine = [name for name in self._left if name.startswith(f"{path}.")]
+        return Reader({name[len(path) + 1 :]: self._left.pop(name) for name in mine}, self.given)
+
+    def take(self, data: Any, path: str, dtypes: tuple[str, ...], ndim: int) -> np.ndarray:
+        """Return the array of a path, as a copy in the memory order it had."""
+        if data not in ({"array": "C"}, {"array": "F"}):
+            raise unfit(path, show(data), "an array")
+        if path not in self._left:
+            raise unfit(path, "missing", "a tensor of that name")
+        array = self._left[path]
+        if str(array.dtype) not in dtypes:
+            raise unfit(path, f"of dtype {array.dtype}", " or ".join(dtypes))
+        if array.ndim != ndim:
+            raise unfit(path, f"of shape {array.shape}", f"{ndim} dimensions")
+        del self._left[path]
+        if array.dtype == np.bool_:
+            array = array.view(np.uint8) != 0  # other bytes than 0 and 1 are no truth values
+        return np.array(array, order=data["array"])
+
+    def bind(self, name: str, size: int, path: str) -> None:
+        """Note the size of a dimension, or check it if it is known."""
+        if size < (name not in MAY_BE_ZERO):
+            raise unfit(path, f"of {size} {name}", "at least one")
+        known = self._own if name in OF_A_HEAD or " of " in name else self._sizes
+        if known.setdefault(name, size) != size:
+            raise unfit(path, f"of {size} {name}", f"{known[name]}, as elsewhere in the file")
+
+    def finish(self) -> None:
+        """Raise if a tensor belongs to nothing."""
+        if self._left:
+            raise unfit(min(self._left)[:80], "not part of this model", "only tensors that are")

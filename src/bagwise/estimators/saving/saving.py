@@ -1,4 +1,9 @@
-"""Saving and loading of fitted models, and what a saved model says about itself."""
+"""Saving and loading: models taken apart and put together, and what a file says about itself.
+
+An estimator is its parameters, the columns it was fitted to, and what it has learnt. The codec
+makes JSON and tensors of each, and the container a file of these. Running sums of bags are a file
+of their own.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +11,103 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from types import NoneType
 from typing import Any
 
 import numpy as np
 import scipy
 import sklearn
+from sklearn.base import clone
 
 import bagwise
 from bagwise._utils.atomic import replaceable, replacing
+from bagwise.bags.bags import Bags
+from bagwise.bags.objects import Objects
 from bagwise.bags.stacked import QUARTILES
+from bagwise.embedding.novelty import Novelty
 from bagwise.embedding.running import RunningSums
 from bagwise.estimators.base import BagEstimator
-from bagwise.estimators.conformal import Conformal
-from bagwise.estimators.saving.codec import decode
+from bagwise.estimators.classifiers import (
+    BagClassifier,
+    BayesianLogisticClassifier,
+    BDRClassifier,
+    ShrinkageClassifier,
+)
+from bagwise.estimators.conformal import PREFIT, Conformal
+from bagwise.estimators.gp import (
+    DistributionGP,
+    DistributionGPClassifier,
+    DistributionGPRegressor,
+)
+from bagwise.estimators.label_kinds import LabelKind
+from bagwise.estimators.mean_embedding import LandmarkRidgeHead, MeanEmbeddingRidge, SecondLevel
+from bagwise.estimators.posterior_model import PosteriorModel
+from bagwise.estimators.regressors import (
+    BayesianLinearRegressor,
+    BDRRegressor,
+    FrequentistShrinkageRegressor,
+    RBFNetworkRegressor,
+    ShrinkageRegressor,
+)
+from bagwise.estimators.saving.codec import (
+    FEATURES,
+    check_kernel,
+    decode,
+    decode_all,
+    decode_fields,
+    encode_all,
+    encode_fields,
+    fields_of,
+)
 from bagwise.estimators.saving.container import (
     FORMAT,
     FORMAT_VERSION,
     SUMS_FORMAT,
     Container,
+    Reader,
+    Writer,
     is_model,
     is_sums,
     pack,
+    show,
+    unfit,
     unpack,
 )
-from bagwise.estimators.saving.models import parts_of, put_together, read_columns, take_apart
-from bagwise.estimators.saving.sums import sums_of, sums_schema, sums_to_bytes
-from bagwise.estimators.saving.values import Reader, show, unfit
-from bagwise.exceptions import SavedModelError
+from bagwise.estimators.saving.values import Labels, check_given, to_json
+from bagwise.exceptions import BagwiseError, SavedModelError
+from bagwise.features.kernels import Kernel
+from bagwise.features.maps import LandmarkFeatures, Scaling
+from bagwise.heads.base import ClassHeads, FixedEffects, heads_of
+from bagwise.heads.gp import GPHead
+from bagwise.heads.gp_draws import GPDraws
+from bagwise.heads.linear import LinearHead
+from bagwise.heads.posterior import PosteriorHead
+from bagwise.heads.shrinkage import ShrinkageHead
+from bagwise.inference.diagnostics import Diagnostics
+from bagwise.inference.history import History
+from bagwise.predictions.conformal import Calibration
+
+# The estimators that can be saved, and which heads each may have: one of many classes, or of scales
+# that were sampled, may take the place of the first. With exact sums the head is a SecondLevel.
+HEADS: dict[type[BagEstimator], tuple[type, ...]] = {
+    RBFNetworkRegressor: (LinearHead,),
+    BayesianLinearRegressor: (LinearHead,),
+    FrequentistShrinkageRegressor: (LinearHead,),
+    ShrinkageRegressor: (ShrinkageHead,),
+    BDRRegressor: (PosteriorHead,),
+    MeanEmbeddingRidge: (LandmarkRidgeHead,),
+    BayesianLogisticClassifier: (PosteriorHead, ClassHeads),
+    ShrinkageClassifier: (ShrinkageHead, ClassHeads),
+    BDRClassifier: (PosteriorHead, ClassHeads),
+    DistributionGPRegressor: (GPHead, GPDraws),
+    DistributionGPClassifier: (GPHead, GPDraws, ClassHeads),
+}
+# With a model within: its own head and parameters are those of the model.
+ESTIMATORS: dict[str, type] = {cls.__name__: cls for cls in (*HEADS, Conformal)}
+
+# What the header of each kind of file has besides its format, version and checksum.
+OF_MODEL = ("saved", "versions", "model", "schema", "summary", "notes")
+OF_SUMS = ("saved", "versions", "sums", "schema")
 
 # Versions that are noted, as another one may change the last bits of a prediction.
 LIBRARIES = {
@@ -40,9 +115,6 @@ LIBRARIES = {
     "scipy": scipy.__version__,
     "scikit-learn": sklearn.__version__,
 }
-
-# Nesting that a schema or a summary may have.
-MAX_DEPTH = 20
 
 
 def save(
@@ -93,16 +165,25 @@ def save(
 
 def to_bytes(model: Any, *, schema: Any = None, summary: Any = None) -> bytes:
     """Return what :func:`save` writes to a file."""
+    header = {
+        "saved": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {"bagwise": bagwise.__version__} | LIBRARIES,
+        "schema": None if schema is None else to_json(schema, "schema"),
+    }
     if isinstance(model, RunningSums):
         if summary is not None:
             raise SavedModelError.because(
                 "a summary with sums of bags", "a summary of a model", "Leave it out."
             )
-        return sums_to_bytes(model, _circumstances(schema))
-    tree, writer = take_apart(model)
+        writer = Writer()
+        header["sums"] = encode_fields(model, "", writer)
+        return pack(header, writer.tensors, SUMS_FORMAT)
+    header["model"], writer = take_apart(model)
     if hasattr(model, "sums_"):
         writer.notes.append("sums_ are in no model file: bagwise.save(model.sums_, ...)")
-    return pack(describe(model, tree, writer.notes, schema, summary), writer.tensors)
+    said = to_json({} if summary is None else summary, "summary")
+    header |= {"summary": known_summary(model) | said, "notes": writer.notes}
+    return pack(header, writer.tensors, FORMAT)
 
 
 def load(path: Any, *, kernel: Any = None, network: Any = None) -> Any:
@@ -128,10 +209,7 @@ def load(path: Any, *, kernel: Any = None, network: Any = None) -> Any:
     bagwise.exceptions.SavedModelError: there is no file no such file; expected a model saved by
     bagwise.save. Check the path.
     """
-    container, given = unpack(_checked(path)), {"kernel": kernel, "network": network}
-    if container.header["format"] == SUMS_FORMAT:
-        return sums_of(container, given)
-    return _opened(container, given)[0]
+    return _opened(unpack(_checked(path)), {"kernel": kernel, "network": network})[0]
 
 
 def open_saved(path: Any) -> tuple[Any, Header]:
@@ -141,18 +219,28 @@ def open_saved(path: Any) -> tuple[Any, Header]:
 
 def open_sums(path: Any) -> tuple[RunningSums, dict[str, Any] | None]:
     """Load running sums, and the schema of the tables they are of, from one reading of the file."""
-    container = unpack(_checked(path), SUMS_FORMAT)
-    return sums_of(container), sums_schema(container)
-
-
-def _opened(container: Container, given: Mapping[str, Any] | None = None) -> tuple[Any, Header]:
-    header = Header.of(container)
-    return put_together(container.header["model"], container.tensors(), given), header
+    return _opened(unpack(_checked(path), SUMS_FORMAT))
 
 
 def read_header(path: Any) -> Header:
     """Return what a saved model says about itself, after checking the file against its checksum."""
     return Header.of(unpack(_checked(path), FORMAT))
+
+
+def _opened(container: Container, given: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
+    """Return what is in a file, and what is said of it: of a model the header, of sums a schema."""
+    header = container.header
+    if header["format"] == FORMAT:
+        said: Any = Header.of(container)
+        return put_together(header["model"], container.tensors(), given), said
+    _check_names(header, OF_SUMS)
+    said = _of_type(header["schema"], dict | None, "schema")
+    return put_together(header["sums"], container.tensors(), given, RunningSums), said
+
+
+def _check_names(header: dict[str, Any], expected: tuple[str, ...]) -> None:
+    if header.keys() != {"format", "version", "sha256", *expected}:
+        raise unfit("header", f"of {sorted(header)!r:.200}", ", ".join(expected))
 
 
 def _checked(path: Any) -> str:
@@ -205,24 +293,21 @@ class Header:
     def of(cls, container: Container) -> Header:
         """Check what a file says about itself."""
         found = container.header
-        if found.keys() != {"format", "version", "sha256", *_OWN}:
-            raise unfit("header", f"of {sorted(found)!r:.200}", ", ".join(_OWN))
+        _check_names(found, OF_MODEL)
         estimator, parameters, columns, learnt = parts_of(found["model"])
         if "model" in learnt:  # of a calibrated model what concerns the model within
             inner, of_model, _, learnt = parts_of(learnt["model"])
             parameters = {"model": {"class": inner.__name__} | of_model} | parameters
         reader, classes = Reader({}), learnt.get("classes")
-        names = read_columns(columns, reader)
+        named = vars(read_columns(columns, reader)).items()
+        names: dict[str, Any] = {k: [*x] if isinstance(x, tuple) else x for k, x in named}
         classes = classes.get("labels") if isinstance(classes, dict) else None
         return cls(
             estimator=estimator.__name__,
             parameters=parameters,
-            n_features=names.n_features,
-            feature_names=None if names.feature_names is None else [*names.feature_names],
-            n_covariates=names.n_covariates,
-            covariate_names=None if names.covariate_names is None else [*names.covariate_names],
-            classes=None if classes is None else _of_type(classes, list, "classes"),
-            schema=None if found["schema"] is None else _of_type(found["schema"], dict, "schema"),
+            **names,
+            classes=_of_type(classes, list | None, "classes"),
+            schema=_of_type(found["schema"], dict | None, "schema"),
             summary=_of_type(found["summary"], dict, "summary"),
             notes=[*decode(found["notes"], tuple[str, ...], "notes", reader)],
             versions=decode(found["versions"], dict[str, str], "versions", reader),
@@ -231,33 +316,6 @@ class Header:
             checksum=container.digest,
             n_bytes=len(container.raw),
         )
-
-
-_OWN = ("saved", "versions", "model", "schema", "summary", "notes")
-
-
-def describe(
-    model: BagEstimator | Conformal,
-    tree: dict[str, Any],
-    notes: list[str],
-    schema: Any,
-    summary: Any,
-) -> dict[str, Any]:
-    """Return the header of a model that is to be saved, as JSON."""
-    return _circumstances(schema) | {
-        "model": tree,
-        "summary": known_summary(model) | plain({} if summary is None else summary, "summary"),
-        "notes": notes,
-    }
-
-
-def _circumstances(schema: Any) -> dict[str, Any]:
-    """Return what the header of every file says: when, by what, and of which columns."""
-    return {
-        "saved": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {"bagwise": bagwise.__version__} | LIBRARIES,
-        "schema": None if schema is None else plain(schema, "schema"),
-    }
 
 
 def known_summary(model: Any) -> dict[str, Any]:
@@ -280,42 +338,279 @@ def known_summary(model: Any) -> dict[str, Any]:
     return found
 
 
-def plain(data: Any, name: str, depth: int = 0) -> Any:
-    """Return data as JSON: numbers of NumPy as those of Python, tuples and arrays as lists.
-
-    Examples
-    --------
-    >>> plain({"a": np.float64(0.5), "b": (1, None)}, "summary")
-    {'a': 0.5, 'b': [1, None]}
-    """
-    if depth > MAX_DEPTH:
-        raise _not_json(name, "nested too deeply")
-    if isinstance(data, Mapping):
-        if not all(isinstance(key, str) for key in data):
-            raise _not_json(name, "a dict with keys that are no strings")
-        return {str(key): plain(x, f"{name}.{key}", depth + 1) for key, x in data.items()}
-    if depth == 0:
-        raise _not_json(name, f"a {type(data).__name__}")
-    if isinstance(data, np.ndarray | np.generic):
-        data = data.tolist()
-    if isinstance(data, list | tuple):
-        return [plain(x, name, depth + 1) for x in data]
-    if data is None or isinstance(data, bool | int | str):
-        return data
-    if isinstance(data, float) and np.isfinite(data):
-        return data
-    raise _not_json(name, f"{data!r:.80}")
+def _of_type(value: Any, kind: Any, name: str) -> Any:
+    if not isinstance(value, kind):
+        words = getattr(kind, "__name__", str(kind).replace("|", "or"))
+        raise unfit(name, show(value), f"a {words}")
+    return value
 
 
-def _not_json(name: str, found: str) -> SavedModelError:
+# ---- models taken apart -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Numbers and names of the columns that a model was fitted to."""
+
+    n_features: int
+    feature_names: tuple[str, ...] | None
+    n_covariates: int
+    covariate_names: tuple[str, ...] | None
+
+    @classmethod
+    def of(cls, model: Any) -> Columns:
+        """Return those of a fitted model."""
+        names, n_covariates = model._covariates
+        return cls(model.n_features_in_, model._feature_names, n_covariates, names)
+
+
+def take_apart(model: Any) -> tuple[dict[str, Any], Writer]:
+    """Return the JSON of a fitted estimator, and its tensors and notes."""
+    cls, writer = type(model), Writer()
+    if cls not in ESTIMATORS.values():
+        raise _not_ours(model)
+    if not hasattr(model, "calibration_" if cls is Conformal else "head_"):
+        raise SavedModelError.because(
+            f"this {cls.__name__} is not fitted", "a fitted model", "Call fit before saving."
+        )
+    kinds = _learnt(cls, exact=isinstance(getattr(model, "head_", None), SecondLevel))
+    learnt = {name: getattr(model, f"{name}_") for name in kinds}
+    tree: dict[str, Any] = {
+        "class": cls.__name__,
+        "parameters": encode_all(vars(model), _parameters(cls), "parameters", writer),
+        "columns": encode_fields(Columns.of(model), "columns", writer),
+        "learnt": encode_all(learnt, kinds, "", writer),
+    }
+    if cls is Conformal:
+        folds = [] if model.models_ == [model.model_] else model.models_
+        tree["learnt"] |= {
+            "model": _take_apart_within(model.model_, "model", writer),
+            "models": [_take_apart_within(x, f"models.{i}", writer) for i, x in enumerate(folds)],
+        }
+    return tree, writer
+
+
+def _take_apart_within(model: Any, path: str, writer: Writer) -> dict[str, Any]:
+    """Return the JSON of a model within another, as if it were saved alone."""
+    if type(model) not in HEADS:
+        raise _not_ours(model)
+    tree, own = take_apart(model)
+    writer.adopt(path, own)
+    return tree
+
+
+def _parameters(cls: type) -> dict[str, Any]:
+    """Return the kinds of parameters; the model within another is what was fitted, and none."""
+    kinds = fields_of(cls)
+    return {k: v for k, v in kinds.items() if k != "model"} if cls is Conformal else kinds
+
+
+def _learnt(cls: Any, *, exact: bool) -> dict[str, Any]:
+    """Return what an estimator learns and its kinds, so that dimensions are known before use."""
+    if cls is Conformal:
+        return {"calibration": Calibration}
+    kinds: dict[str, Any] = {"label_center": float, "label_scale": float, "effects": FixedEffects}
+    if exact and cls is MeanEmbeddingRidge:
+        kinds |= {"kernel": Kernel, "scaling": Scaling, "bags": Bags, "head": SecondLevel}
+    else:
+        kinds |= {"features": FEATURES, "history": History | None, "novelty": Novelty | None}
+        kinds["head"] = HEADS[cls]
+    if issubclass(cls, BagClassifier):
+        kinds["classes"] = Labels("classes")
+    if issubclass(cls, PosteriorModel):
+        kinds |= {"diagnostics": Diagnostics | None, "bandwidth_weights": dict[str, float]}
+    if issubclass(cls, DistributionGP):
+        kinds |= {"tried": dict[str, float], "groups": (Labels("groups"), NoneType)}
+    if issubclass(cls, DistributionGPRegressor):
+        kinds["likelihood"] = str
+    return kinds
+
+
+def _not_ours(model: Any) -> SavedModelError:
+    """Say what can be saved, and for the usual wrappers where it is."""
+    name, remedy = type(model).__name__, "Save one of these."
+    if isinstance(model, BagEstimator):
+        remedy = "A class derived from these may hold what the file has no place for."
+    elif isinstance(model, type):
+        name, remedy = f"class {model.__name__}", "Save a fitted model, not its class."
+    elif hasattr(model, "best_estimator_"):
+        remedy = f"Save {name}.best_estimator_, if it is one of these."
+    elif hasattr(model, "steps"):
+        remedy = "Save its last step, if it is one of these, and apply the others as before."
+    elif isinstance(getattr(model, "estimator", None), BagEstimator):  # of tune
+        remedy = f"Save {name}.estimator."
+    elif hasattr(model, "estimators_"):
+        remedy = "Save each of its estimators_, if they are of these."
     return SavedModelError.because(
-        f"{name} is or holds {found}",
-        "a dict of strings, finite numbers, True, False, None, lists and dicts",
-        "Convert or leave out what is something else.",
+        f"a {name} cannot be saved", f"a fitted {', '.join(ESTIMATORS)}", remedy
     )
 
 
-def _of_type(value: Any, kind: type, name: str) -> Any:
-    if type(value) is not kind:
-        raise unfit(name, show(value), f"a {kind.__name__}")
-    return value
+# ---- and put together ---------------------------------------------------------------------------
+
+
+def put_together(
+    tree: Any,
+    tensors: Mapping[str, np.ndarray],
+    given: Mapping[str, Any] | None = None,
+    kind: type = BagEstimator,
+) -> Any:
+    """Return the estimator, or the RunningSums, of JSON and tensors, which may be anything.
+
+    ``given`` are functions of the user's, of which a file has the names.
+    """
+    given = {} if given is None else given
+    check_given(tree, given)
+    reader = Reader(tensors, given)
+    try:
+        if kind is not RunningSums:
+            return _put_together(tree, reader)
+        sums = decode_fields(RunningSums, tree, "", reader)
+        reader.finish()
+        return sums
+    except SavedModelError:
+        raise
+    except BagwiseError as error:  # of a constructor: Matern, Priors, NUTS or Bags
+        raise SavedModelError.because(
+            f"the saved model cannot be ({error})",
+            "what bagwise.save writes",
+            "The file was made or changed by something else: do not use it.",
+        ) from error
+
+
+def _put_together(tree: Any, reader: Reader) -> Any:
+    cls, params, columns, learnt = parts_of(tree)
+    if cls is Conformal:
+        return _put_together_conformal(params, columns, learnt, reader)
+    model = decode_fields(cls, params, "parameters", reader)
+    names = read_columns(columns, reader)
+    values = decode_all(learnt, _learnt(cls, exact="bags" in learnt), "", reader)
+    reader.finish()
+    _check_agreement(cls, values, names)
+    for name, value in values.items():
+        if name != "history" or value is not None:  # of features that were not learnt there is none
+            setattr(model, f"{name}_", value)
+    return _complete(model, names)
+
+
+def _put_together_conformal(params: Any, columns: Any, learnt: Any, reader: Reader) -> Conformal:
+    """Return a calibrated model; the models within have tensors and dimensions of their own."""
+    models = learnt.get("models")
+    if learnt.keys() != {"calibration", "model", "models"} or not isinstance(models, list):
+        raise unfit("learnt", f"{sorted(learnt)!r:.200}", "calibration, model and models")
+    within = {"model": learnt["model"]} | {f"models.{i}": x for i, x in enumerate(models)}
+    for path, tree in within.items():
+        if (cls := parts_of(tree)[0]) not in HEADS:
+            known = ", ".join(one.__name__ for one in HEADS)
+            raise unfit(f"{path}.class", cls.__name__, f"one of {known}")
+    model, *folds = (_put_together(tree, reader.within(path)) for path, tree in within.items())
+    values = decode_all(params, _parameters(Conformal), "parameters", reader)
+    names = read_columns(columns, reader)
+    calibration = decode(learnt["calibration"], Calibration, "calibration", reader)
+    reader.finish()
+    _check_models(calibration, model, folds, names)
+    made = Conformal(model if values["cv"] == PREFIT else clone(model), **values)
+    made.model_, made.models_, made.calibration_ = model, folds or [model], calibration
+    _complete_columns(made, names)
+    return made
+
+
+def parts_of(tree: Any) -> tuple[type[Any], dict[str, Any], dict[str, Any], Any]:
+    """Return the class of a model, its parameters, its columns and what it learnt, as JSON."""
+    if not isinstance(tree, dict) or not all(
+        isinstance(tree.get(part), dict) for part in ("parameters", "columns", "learnt")
+    ):
+        raise unfit("description", "incomplete", "parameters, columns and what was learnt")
+    name = tree.get("class")
+    cls = ESTIMATORS.get(name) if isinstance(name, str) else None
+    if cls is None:
+        raise unfit("class", f"{name!r:.60}", f"one of {', '.join(ESTIMATORS)}")
+    return cls, tree["parameters"], tree["columns"], tree["learnt"]
+
+
+def read_columns(data: Any, reader: Reader) -> Columns:
+    """Return the columns of a model from JSON, if there are as many names as columns."""
+    found: Columns = decode_fields(Columns, data, "columns", reader)
+    for what, dimension in (("feature", "columns"), ("covariate", "covariates")):
+        count, names = getattr(found, f"n_{what}s"), getattr(found, f"{what}_names")
+        reader.bind(dimension, count, f"n_{what}s")
+        reader.bind(dimension, count if names is None else len(names), f"{what}_names")
+    return found
+
+
+def _check_agreement(cls: type[BagEstimator], values: dict[str, Any], names: Columns) -> None:
+    """Check what concerns several parts of a model at once."""
+    heads = heads_of(values["head"])
+    for head in heads:
+        _check_head(cls, head, values)
+    if "classes" in values and len(values["classes"]) != max(len(heads), 2):
+        expected = "two" if len(heads) == 1 else f"{len(heads)}, as there are heads"
+        raise unfit("classes", f"{len(values['classes'])} in number", expected)
+    if isinstance(values["head"], ClassHeads) and len(heads) < 3:
+        raise unfit("head", f"of {len(heads)} classes", "three or more")
+    if len({tuple(head.draws.scales) if hasattr(head, "draws") else () for head in heads}) > 1:
+        raise unfit("head", "of classes with other scales each", "the same")
+    if "likelihood" in values:
+        kind = LabelKind.of(values["likelihood"])
+        if isinstance(kind.totals, str) and kind.totals not in (names.covariate_names or ()):
+            raise unfit("likelihood", show(kind.totals), "a covariate of the model")
+        if (kind.name == "student") != bool(np.isfinite(values["head"].dof)):
+            raise unfit("head.dof", f"{values['head'].dof:g}", "that of the likelihood")
+    if "bags" in values:
+        check_kernel(values["kernel"], values["bags"].points, "kernel")
+        of_bags = values["bags"].feature_names, values["bags"].covariate_names
+        if of_bags != (names.feature_names, names.covariate_names):
+            raise unfit("bags", "of columns of other names", "those of the model")
+
+
+def _check_head(cls: type[BagEstimator], head: Any, values: dict[str, Any]) -> None:
+    """Check one head; those of many classes have any class of the list until here."""
+    known = [one for one in HEADS[cls] if one is not ClassHeads]
+    if "bags" not in values and type(head) not in known:
+        expected = " or ".join(one.__name__ for one in known)
+        raise unfit("head", f"of class {type(head).__name__}", expected)
+    start = head.start if isinstance(head, PosteriorHead) else head
+    if isinstance(start, ShrinkageHead) and type(start.likelihood) is not type(cls.likelihood):
+        raise unfit("head.likelihood", start.likelihood.name, cls.likelihood.name)
+    if isinstance(head, PosteriorHead):
+        if (head.draws.trajectories is None) != (values["diagnostics"] is None):
+            raise unfit("diagnostics", "not that of the draws", "one if NUTS made the draws")
+
+
+def _check_models(calibration: Calibration, model: Any, folds: list[Any], names: Columns) -> None:
+    """Check that the models within a calibrated one are of one kind, and those of its scores."""
+    used = calibration.model
+    if used.min() < 0 or used.max() >= max(len(folds), 1):
+        raise unfit("calibration.model", show(used), f"one of {max(len(folds), 1)} models")
+    if calibration.scaled and isinstance(model, BagClassifier):
+        raise unfit("calibration.scaled", "True", "False with classes")
+    for one in (model, *folds):
+        if type(one) is not type(model) or Columns.of(one) != names:
+            raise unfit("models", f"of {type(one).__name__}", "of one kind and of the same columns")
+        if isinstance(one, BagClassifier) and one.classes_.tolist() != model.classes_.tolist():
+            raise unfit("models", f"of classes {show(one.classes_)}", "of the same classes each")
+
+
+def _complete_columns(model: Any, names: Columns) -> None:
+    """Set what is known of the columns, as `fit` does."""
+    model.n_features_in_ = names.n_features
+    model._feature_names = names.feature_names
+    model._covariates = (names.covariate_names, names.n_covariates)
+    fitted = getattr(model, "model_", model)  # of a calibrated one the model within
+    places = fitted.bags_.points if hasattr(fitted, "bags_") else fitted.features_
+    model._of_objects = isinstance(getattr(places, "landmarks", places), Objects)
+    if names.feature_names is not None:
+        model.feature_names_in_ = np.array(names.feature_names, dtype=object)
+
+
+def _complete(model: Any, names: Columns) -> BagEstimator:
+    """Set what follows from the rest, as `fit` does."""
+    _complete_columns(model, names)
+    if isinstance(model.head_, SecondLevel):
+        model.bandwidth_ = model.kernel_.bandwidth
+    elif isinstance(model.features_, LandmarkFeatures):
+        model.landmarks_ = model.features_.places
+        model.bandwidth_ = model.features_.kernel.bandwidth
+    if isinstance(model, PosteriorModel):
+        model.draws_ = model._draws()
+    return model

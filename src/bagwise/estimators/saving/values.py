@@ -1,15 +1,24 @@
-"""Values: what a model is made of on its way to a file and back, and the errors.
+"""Values: plain ones, and those that no annotation describes, to JSON and back.
 
-Arrays, plain values, and what no annotation describes, such as labels, seeds and given landmarks.
+The latter are each a :class:`Kind`: labels, seeds, landmarks as a user gave them, and what users
+bring themselves. Their objects are written as data,
+
+    text, numbers, truth values, None      as JSON
+    list                                   list
+    tuple, set, frozenset, dict, bytes     {"tuple": [...]}, {"dict": [[key, value], ...]}, base64
+    NumPy array of numbers                 {"numbers": dtype, "shape": [...], "values": [...]}
+
+and of their functions only the name, to be given again to :func:`bagwise.load`.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any
@@ -17,16 +26,18 @@ from typing import Any
 import numpy as np
 
 from bagwise.bags.grouping import CountedIds
+from bagwise.bags.objects import Objects, is_object
+from bagwise.estimators.saving.container import Problem, Reader, Writer, show, unfit, unsaveable
 from bagwise.exceptions import SavedModelError
+from bagwise.features.kernels import Kernel
 
-# Whole numbers of a model fit into 64 bits; seeds may be longer.
+# Whole numbers of a model fit into 64 bits; seeds may be longer: SeedSequence gives 128.
 MAX_BITS = 64
+MAX_SEED_BITS = 512
 
-# Dimensions that may be 0: covariates, and weights or directions where nothing varies.
-MAY_BE_ZERO = frozenset({"covariates", "weights", "directions"})
-
-# Dimensions of a head; so are those that are named after a class.
-OF_A_HEAD = frozenset({"weights", "directions"})
+# Nesting that an object of a user's may have, and a schema or a summary.
+MOST_DEPTH = 8
+MOST_LEVELS = 20
 
 PLAIN: dict[Any, tuple[tuple[type, ...], str]] = {
     bool: ((bool,), "True or False"),
@@ -36,18 +47,13 @@ PLAIN: dict[Any, tuple[tuple[type, ...], str]] = {
     NoneType: ((NoneType,), "None"),
 }
 
-# dtypes of labels; of strings the dtype is written as "str" and their length.
+# dtypes of numbers; of labels that are strings the dtype is written as "str" and their length.
 NUMBERS = tuple(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))
 NUMBERS += ("float16", "float32", "float64")
-TIME = re.compile(r"(datetime64|timedelta64)\[(Y|M|W|D|h|m|s|ms|us|ns)\]")
-COUNTED = "counted"  # ids that nobody gave
-TEXT = re.compile(r"str(\d{1,5})")
-
-# dtypes of columns of ids or labels that are numbers.
 COLUMN_NUMBERS = ("int64", "uint64", "float64", "bool")
-
-# Bits of a seed: SeedSequence gives 128.
-MAX_SEED_BITS = 512
+TIME = re.compile(r"(datetime64|timedelta64)\[(Y|M|W|D|h|m|s|ms|us|ns)\]")
+TEXT = re.compile(r"str(\d{1,5})")
+COUNTED = "counted"  # ids that nobody gave
 
 GENERATORS = (
     np.random.Generator,
@@ -56,108 +62,11 @@ GENERATORS = (
     np.random.SeedSequence,
 )
 
-
-class Writer:
-    """Takes the arrays out of a model: tensors by the path at which they were; and notes."""
-
-    def __init__(self) -> None:
-        self.tensors: dict[str, np.ndarray] = {}
-        self.notes: list[str] = []
-
-    def put(self, path: str, array: np.ndarray) -> dict[str, str]:
-        """Keep an array and return its memory order.
-
-        The order is kept because products of matrices add up in another one if it changes, and
-        differ in the last bits.
-        """
-        order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
-        self.tensors[path] = np.ascontiguousarray(array)
-        return {"array": order}
+# Containers that JSON does not have, by their name in a file.
+CONTAINERS: dict[str, Any] = {"tuple": tuple, "set": set, "frozenset": frozenset, "dict": dict}
 
 
-class Reader:
-    """Puts the arrays back; dimensions of one name have one size in the whole model."""
-
-    def __init__(
-        self, tensors: Mapping[str, np.ndarray], given: Mapping[str, Any] | None = None
-    ) -> None:
-        self._left, self.given = dict(tensors), {} if given is None else given
-        self._sizes: dict[str, int] = {}
-        self._own = self._sizes
-
-    def part(self) -> Reader:
-        """Return a reader for one of several heads, each with weights of its own number."""
-        reader = Reader({}, self.given)
-        reader._left, reader._sizes = self._left, self._sizes
-        return reader
-
-    def take(self, data: Any, path: str, dtypes: tuple[str, ...], ndim: int) -> np.ndarray:
-        """Return the array of a path, as a copy in the memory order it had."""
-        if not isinstance(data, dict) or list(data.items()) not in ([("array", x)] for x in "CF"):
-            raise unfit(path, show(data), "an array")
-        if path not in self._left:
-            raise unfit(path, "missing", "a tensor of that name")
-        array = self._left[path]
-        if str(array.dtype) not in dtypes:
-            raise unfit(path, f"of dtype {array.dtype}", " or ".join(dtypes))
-        if array.ndim != ndim:
-            raise unfit(path, f"of shape {array.shape}", f"{ndim} dimensions")
-        del self._left[path]
-        if array.dtype == np.bool_:
-            array = array.view(np.uint8) != 0  # other bytes than 0 and 1 are no truth values
-        return np.array(array, order=data["array"])
-
-    def bind(self, name: str, size: int, path: str) -> None:
-        """Note the size of a dimension, or check it if it is known."""
-        if size < (name not in MAY_BE_ZERO):
-            raise unfit(path, f"of {size} {name}", "at least one")
-        known = self._own if name in OF_A_HEAD or " of " in name else self._sizes
-        if known.setdefault(name, size) != size:
-            raise unfit(path, f"of {size} {name}", f"{known[name]}, as elsewhere in the file")
-
-    def finish(self) -> None:
-        """Raise if a tensor belongs to nothing."""
-        if self._left:
-            raise unfit(min(self._left)[:80], "not part of this model", "only tensors that are")
-
-
-class Kind(ABC):
-    """What a value may be where no annotation says it."""
-
-    @abstractmethod
-    def encode(self, value: Any, path: str, writer: Writer) -> Any:
-        """Return JSON."""
-
-    @abstractmethod
-    def decode(self, data: Any, path: str, reader: Reader) -> Any:
-        """Return the value."""
-
-
-Problem = Callable[[str, str, str], SavedModelError]
-
-
-def unfit(path: str, found: str, expected: str) -> SavedModelError:
-    """Return the error of a part of a file that no model could have."""
-    return SavedModelError.because(
-        f"the saved model's {path} is {found}",
-        expected,
-        "The file was made or changed by something other than bagwise.save: do not use it.",
-    )
-
-
-def unsaveable(path: str, found: str, expected: str) -> SavedModelError:
-    """Return the error of a part of a model that cannot be saved."""
-    return SavedModelError.because(
-        f"{path} is {found}", expected, "Set or fit it again before saving."
-    )
-
-
-def show(value: Any) -> str:
-    """Return a value as text that fits into a message."""
-    return f"{value!r:.80}"
-
-
-def plain(value: Any, kind: Any, path: str, problem: Problem) -> Any:
+def _plain(value: Any, kind: Any, path: str, problem: Problem) -> Any:
     """Return a value as Python's own, if it is of a plain kind."""
     types, expected = PLAIN[kind]
     value = value.item() if isinstance(value, np.generic) else value
@@ -170,7 +79,7 @@ def plain(value: Any, kind: Any, path: str, problem: Problem) -> Any:
 
 def encode_plain(value: Any, kind: Any, path: str) -> Any:
     """Return JSON: of a float the shortest decimals that give back every bit."""
-    value = plain(value, kind, path, unsaveable)
+    value = _plain(value, kind, path, unsaveable)
     finite = not isinstance(value, float) or math.isfinite(value)
     return value if finite else {"float": repr(value)}
 
@@ -179,19 +88,57 @@ def decode_plain(data: Any, kind: Any, path: str) -> Any:
     """Return the value of JSON."""
     if kind is float and data in ({"float": x} for x in ("inf", "-inf", "nan")):
         data = float(data["float"])
-    return plain(data, kind, path, unfit)
+    return _plain(data, kind, path, unfit)
 
 
-def _encode_label(label: Any, path: str) -> Any:
-    label = label.item() if isinstance(label, np.generic) else label
-    if type(label) not in (bool, int, float, str) or label != label:
-        expected = "a label that is a string, a number or a truth value"
-        raise unsaveable(path, show(label), expected)
-    return encode_plain(label, float, path) if type(label) is float else label
+def to_json(data: Any, name: str, depth: int = 0) -> Any:
+    """Return data as JSON: numbers of NumPy as those of Python, tuples and arrays as lists.
+
+    Examples
+    --------
+    >>> to_json({"a": np.float64(0.5), "b": (1, None)}, "summary")
+    {'a': 0.5, 'b': [1, None]}
+    """
+    if depth > MOST_LEVELS:
+        raise _not_json(name, "nested too deeply")
+    if isinstance(data, Mapping):
+        if not all(isinstance(key, str) for key in data):
+            raise _not_json(name, "a dict with keys that are no strings")
+        return {str(key): to_json(x, f"{name}.{key}", depth + 1) for key, x in data.items()}
+    if depth == 0:
+        raise _not_json(name, f"a {type(data).__name__}")
+    if isinstance(data, np.ndarray | np.generic):
+        data = data.tolist()
+    if isinstance(data, list | tuple):
+        return [to_json(x, name, depth + 1) for x in data]
+    if data is None or isinstance(data, bool | int | str):
+        return data
+    if isinstance(data, float) and np.isfinite(data):
+        return data
+    raise _not_json(name, f"{data!r:.80}")
 
 
-def _decode_label(data: Any, path: str) -> Any:
-    return data if isinstance(data, bool | str) else decode_plain(data, float, path)
+def _not_json(name: str, found: str) -> SavedModelError:
+    return SavedModelError.because(
+        f"{name} is or holds {found}",
+        "a dict of strings, finite numbers, True, False, None, lists and dicts",
+        "Convert or leave out what is something else.",
+    )
+
+
+# ---- what no annotation describes ---------------------------------------------------------------
+
+
+class Kind(ABC):
+    """What a value may be where no annotation says it."""
+
+    @abstractmethod
+    def encode(self, value: Any, path: str, writer: Writer) -> Any:
+        """Return JSON."""
+
+    @abstractmethod
+    def decode(self, data: Any, path: str, reader: Reader) -> Any:
+        """Return the value."""
 
 
 @dataclass(frozen=True)
@@ -243,6 +190,35 @@ class Labels(Kind):
         return array
 
 
+def _encode_label(label: Any, path: str) -> Any:
+    label = label.item() if isinstance(label, np.generic) else label
+    if type(label) not in (bool, int, float, str) or label != label:
+        expected = "a label that is a string, a number or a truth value"
+        raise unsaveable(path, show(label), expected)
+    return encode_plain(label, float, path) if type(label) is float else label
+
+
+def _decode_label(data: Any, path: str) -> Any:
+    return data if isinstance(data, bool | str) else decode_plain(data, float, path)
+
+
+def _numpy_dtype(name: Any) -> str | None:
+    """Return the dtype that a name in a file stands for, if it is one that labels may have."""
+    if not isinstance(name, str):
+        return None
+    if text := TEXT.fullmatch(name):
+        return f"<U{int(text[1])}"
+    if name == COUNTED:
+        return "int64"
+    return name if name in (*NUMBERS, "bool", "object") or TIME.fullmatch(name) else None
+
+
+def _texts(value: np.ndarray) -> np.ndarray:
+    """Return labels as strings, or their positions if that makes some the same."""
+    texts = np.array([str(label) for label in value.tolist()])
+    return texts if len(np.unique(texts)) == len(texts) else np.arange(len(texts))
+
+
 @dataclass(frozen=True)
 class Column(Kind):
     """Many ids or labels, as tensors: numbers as they are, text as UTF-8 with where each ends.
@@ -264,10 +240,8 @@ class Column(Kind):
         if TIME.fullmatch(kind):
             return {"dtype": kind, "values": writer.put(path, value.astype(np.int64))}
         values = value.tolist()
-        if all(type(entry) is str for entry in values):
-            kind, texts = "str", values
-        else:
-            kind, texts = "tuple", [_tuple_text(entry, path) for entry in values]
+        kind = "str" if all(type(entry) is str for entry in values) else "tuple"
+        texts = values if kind == "str" else [_tuple_text(entry, path) for entry in values]
         data = [text.encode() for text in texts]
         ends = np.cumsum([len(part) for part in data], dtype=np.int64)
         raw = np.frombuffer(b"".join(data) + b"\0", dtype=np.uint8)  # no tensor is empty
@@ -284,7 +258,7 @@ class Column(Kind):
         if not isinstance(kind, str) or data.keys() != {"dtype", "values", *(["ends"] * text)}:
             raise unfit(path, show(data), "values with their dtype")
         if text:
-            array = self._decode_text(data, kind, path, reader)
+            array = _decode_texts(data, path, reader)
         elif kind in COLUMN_NUMBERS:
             array = reader.take(data["values"], path, (kind,), 1)
         elif TIME.fullmatch(kind):
@@ -296,25 +270,27 @@ class Column(Kind):
             raise unfit(path, "the same in two places", "ids of which no two are the same")
         return array
 
-    def _decode_text(self, data: Any, kind: str, path: str, reader: Reader) -> np.ndarray:
-        raw = reader.take(data["values"], f"{path}.text", ("uint8",), 1).tobytes()[:-1]
-        ends = reader.take(data["ends"], f"{path}.ends", ("int64",), 1)
-        starts = np.concatenate([[0], ends[:-1]])
-        if (ends < starts).any() or ends[-1:].tolist() != [len(raw)]:
-            raise unfit(path, "of other length than its text", "where each text ends")
-        pairs = zip(starts.tolist(), ends.tolist(), strict=True)
-        try:
-            texts = [raw[start:stop].decode() for start, stop in pairs]
-            found = texts if kind == "str" else [_text_tuple(text) for text in texts]
-        except (ValueError, RecursionError):
-            raise unfit(path, "no text that can be read", "UTF-8, and JSON of lists") from None
-        array = np.empty(len(found), dtype=object)
-        array[:] = found
-        if kind == "str":
-            if any("\0" in text for text in texts):
-                raise unfit(path, "text with a zero in it", "text that NumPy can hold")
-            return np.array(texts)
-        return array
+
+def _decode_texts(data: dict[str, Any], path: str, reader: Reader) -> np.ndarray:
+    """Return a column of texts, or of the tuples that these are the JSON of."""
+    raw = reader.take(data["values"], f"{path}.text", ("uint8",), 1).tobytes()[:-1]
+    ends = reader.take(data["ends"], f"{path}.ends", ("int64",), 1)
+    starts = np.concatenate([[0], ends[:-1]])
+    if (ends < starts).any() or ends[-1:].tolist() != [len(raw)]:
+        raise unfit(path, "of other length than its text", "where each text ends")
+    pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+    try:
+        texts = [raw[start:stop].decode() for start, stop in pairs]
+        tuples = [] if data["dtype"] == "str" else [_text_tuple(text) for text in texts]
+    except (ValueError, RecursionError):
+        raise unfit(path, "no text that can be read", "UTF-8, and JSON of lists") from None
+    if data["dtype"] == "str":
+        if any("\0" in text for text in texts):
+            raise unfit(path, "text with a zero in it", "text that NumPy can hold")
+        return np.array(texts)
+    array = np.empty(len(tuples), dtype=object)
+    array[:] = tuples
+    return array
 
 
 def _tuple_text(value: Any, path: str) -> str:
@@ -333,23 +309,6 @@ def _text_tuple(text: str) -> tuple[Any, ...]:
     if type(found) is not list or not all(type(x) in (str, int, float, bool) for x in found):
         raise ValueError("no tuple of plain values")
     return tuple(found)
-
-
-def _numpy_dtype(name: Any) -> str | None:
-    """Return the dtype that a name in a file stands for, if it is one that labels may have."""
-    if not isinstance(name, str):
-        return None
-    if text := TEXT.fullmatch(name):
-        return f"<U{int(text[1])}"
-    if name == COUNTED:
-        return "int64"
-    return name if name in (*NUMBERS, "bool", "object") or TIME.fullmatch(name) else None
-
-
-def _texts(value: np.ndarray) -> np.ndarray:
-    """Return labels as strings, or their positions if that makes some the same."""
-    texts = np.array([str(label) for label in value.tolist()])
-    return texts if len(np.unique(texts)) == len(texts) else np.arange(len(texts))
 
 
 class ClassWeights(Kind):
@@ -379,11 +338,7 @@ class Seed(Kind):
     def encode(self, value: Any, path: str, writer: Writer) -> Any:
         """Return null, an int or a list of ints; a generator leaves a note."""
         if isinstance(value, GENERATORS):
-            writer.notes.append(
-                f"{path.partition('.')[2]} was a {type(value).__name__}, which is not saved; the "
-                "loaded model has None, and draws a new seed if it is fitted again"
-            )
-            return None
+            return writer.leave_out(path, value, "and draws a new seed")
         value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
         several = isinstance(value, list | tuple)
         data = [int(x) if isinstance(x, np.integer) else x for x in value] if several else value
@@ -403,66 +358,13 @@ def _is_seed(data: Any) -> bool:
     return all(type(part) is int and part.bit_length() <= MAX_SEED_BITS for part in parts)
 
 
-class Landmarks(Kind):
-    """Landmarks as the user gave them, which come back as a NumPy array."""
-
-    def encode(self, value: Any, path: str, writer: Writer) -> Any:
-        """Put the array away."""
-        try:
-            array = np.asarray(value)
-        except ValueError:  # rows of different lengths
-            array = np.empty(0)
-        if array.dtype.kind not in "fiu" or array.ndim != 2:
-            raise unsaveable(path, show(value), "numbers of shape (landmarks, features)")
-        return writer.put(path, array if str(array.dtype) in NUMBERS else array.astype(np.float64))
-
-    def decode(self, data: Any, path: str, reader: Reader) -> np.ndarray:
-        """Return the array."""
-        return reader.take(data, path, NUMBERS, 2)
-
-
-class Sizes(Kind):
-    """Sizes of bags as the user gave them, which come back as a NumPy array."""
-
-    def encode(self, value: Any, path: str, writer: Writer) -> Any:
-        """Put the array away."""
-        array = np.asarray(value) if isinstance(value, list | tuple | np.ndarray) else np.empty(())
-        if array.dtype.kind not in "fiu" or array.ndim != 1:
-            raise unsaveable(path, show(value), "a 1-D array of numbers")
-        return writer.put(path, array.astype(np.float64))
-
-    def decode(self, data: Any, path: str, reader: Reader) -> np.ndarray:
-        """Return the array."""
-        return reader.take(data, path, ("float64",), 1)
-
-
-class Edges(Kind):
-    """First sizes of groups of bags: a list of numbers, which comes back as a tuple."""
-
-    def encode(self, value: Any, path: str, writer: Writer) -> Any:
-        """Return a list of numbers."""
-        if not isinstance(value, list | tuple | np.ndarray):
-            raise unsaveable(path, show(value), "first sizes of groups, a number or None")
-        return [encode_plain(edge, float, path) for edge in value]
-
-    def decode(self, data: Any, path: str, reader: Reader) -> tuple[float, ...]:
-        """Return the numbers."""
-        if not isinstance(data, list):
-            raise unfit(path, show(data), "a list of numbers, a number or null")
-        return tuple(decode_plain(edge, float, path) for edge in data)
-
-
 class NotKept(Kind):
     """What concerns only the next fit, and is not saved: it comes back as None."""
 
     def encode(self, value: Any, path: str, writer: Writer) -> None:
         """Return null, and leave a note if there was something."""
         if value is not None:
-            name = path.partition(".")[2]
-            writer.notes.append(
-                f"{name} was a {type(value).__name__}, which is not saved; the loaded model has "
-                "None, which counts if it is fitted again"
-            )
+            writer.leave_out(path, value, "which counts")
 
     def decode(self, data: Any, path: str, reader: Reader) -> None:
         """Return None."""
@@ -470,24 +372,174 @@ class NotKept(Kind):
             raise unfit(path, show(data), "null")
 
 
-class Range(Kind):
-    """Two numbers, of which one may be infinite; or None."""
+@dataclass(frozen=True)
+class GivenArray(Kind):
+    """Numbers as the user gave them, such as landmarks, which come back as a NumPy array.
+
+    ``dtypes`` may be kept, others become float64; ``expected`` is said of what is none.
+    """
+
+    ndim: int
+    dtypes: tuple[str, ...]
+    expected: str
 
     def encode(self, value: Any, path: str, writer: Writer) -> Any:
-        """Return null or a list of two numbers."""
-        if value is None:
-            return None
-        if not isinstance(value, list | tuple | np.ndarray) or len(value) != 2:
-            raise unsaveable(path, show(value), "two numbers or None")
-        return [encode_plain(bound, float, path) for bound in value]
+        """Put the array away."""
+        try:
+            array = np.asarray(value)
+        except ValueError:  # rows of different lengths
+            array = np.empty(0, dtype=object)
+        if array.dtype.kind not in "fiu" or array.ndim != self.ndim:
+            raise unsaveable(path, show(value), self.expected)
+        return writer.put(
+            path, array if str(array.dtype) in self.dtypes else array.astype(np.float64)
+        )
+
+    def decode(self, data: Any, path: str, reader: Reader) -> np.ndarray:
+        """Return the array."""
+        return reader.take(data, path, self.dtypes, self.ndim)
+
+
+LANDMARKS = GivenArray(2, NUMBERS, "numbers of shape (landmarks, features)")
+SIZES = GivenArray(1, ("float64",), "a 1-D array of numbers")
+
+
+# ---- what users bring themselves ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ObjectPoints(Kind):
+    """Points of any kind, as plain data; what cannot be written so is refused.
+
+    ``as_list``: as a user gave them, in a list or tuple; they come back as a list.
+    """
+
+    as_list: bool = False
+
+    def encode(self, value: Any, path: str, writer: Writer) -> dict[str, Any]:
+        """Return the objects in a list."""
+        if self.as_list and isinstance(value, list | tuple) and value and is_object(value[0]):
+            value = Objects.of(value)
+        if not isinstance(value, Objects):
+            raise unsaveable(path, show(value), "objects")
+        return {"objects": [_encode_object(x, path) for x in value.listed()]}
 
     def decode(self, data: Any, path: str, reader: Reader) -> Any:
-        """Return None or two numbers, the first the smaller."""
-        if data is None:
-            return None
-        if not isinstance(data, list) or len(data) != 2:
-            raise unfit(path, show(data), "two numbers or null")
-        low, high = (decode_plain(bound, float, path) for bound in data)
-        if not low < high:
-            raise unfit(path, show(data), "the smaller number first")
-        return low, high
+        """Return the objects."""
+        held = data["objects"] if isinstance(data, dict) and data.keys() == {"objects"} else None
+        if not isinstance(held, list) or not held:
+            raise unfit(path, show(data), "a list of objects")
+        made = Objects.of(_decode_object(x, path) for x in held)
+        return made.listed() if self.as_list else made
+
+
+def _encode_object(value: Any, path: str, depth: int = 0) -> Any:
+    """Return the JSON of an object.
+
+    Examples
+    --------
+    >>> _encode_object(("C", [1, 2.5]), "landmarks")
+    {'tuple': ['C', [1, 2.5]]}
+    """
+    if depth > MOST_DEPTH:
+        raise _no_data(path, "an object nested too deeply")
+    value = value.item() if isinstance(value, np.generic) else value
+    kind = type(value)
+    if value is None or kind in (str, bool):
+        return value
+    if kind in (int, float):
+        return encode_plain(value, kind, path)
+    if kind is bytes:
+        return {"bytes": base64.b64encode(value).decode()}
+    if kind is list:
+        return [_encode_object(x, path, depth + 1) for x in value]
+    if kind is np.ndarray and str(value.dtype) in (*NUMBERS, "bool"):
+        values = [_encode_object(x, path, depth + 1) for x in value.ravel().tolist()]
+        return {"numbers": str(value.dtype), "shape": list(value.shape), "values": values}
+    for name, container in CONTAINERS.items():
+        if kind is container:
+            parts = map(list, value.items()) if kind is dict else value
+            held = [_encode_object(x, path, depth + 1) for x in parts]
+            # sets have no order: one that does not change from run to run
+            return {name: sorted(held, key=repr) if kind in (set, frozenset) else held}
+    raise _no_data(path, show(value))
+
+
+def _decode_object(data: Any, path: str) -> Any:
+    """Return the object of JSON."""
+    if data is None or isinstance(data, str | bool):
+        return data
+    if isinstance(data, int | float):
+        return decode_plain(data, type(data), path)
+    if isinstance(data, list):
+        return [_decode_object(x, path) for x in data]
+    if "float" in data:
+        return decode_plain(data, float, path)
+    try:
+        if data.keys() == {"bytes"}:
+            return base64.b64decode(data["bytes"], validate=True)
+        if data.keys() == {"numbers", "shape", "values"} and data["numbers"] in (*NUMBERS, "bool"):
+            values = [_decode_object(x, path) for x in data["values"]]
+            return np.array(values, dtype=data["numbers"]).reshape(data["shape"])
+        ((name, held),) = data.items()
+        return CONTAINERS[name]([_decode_object(x, path) for x in held])
+    except (ValueError, TypeError, KeyError, OverflowError):
+        raise unfit(path, show(data), "an object as data") from None
+
+
+def _no_data(path: str, found: str) -> SavedModelError:
+    return SavedModelError.because(
+        f"{path} holds {found}, which has no form as data",
+        "text, numbers, bytes, None, and lists, tuples, sets, dicts or arrays of them",
+        "Make such data of the points before the fit, and objects of the data in the kernel.",
+    )
+
+
+@dataclass(frozen=True)
+class Function(Kind):
+    """A function of the user's, of which the name is written; ``role`` is load's parameter."""
+
+    role: str
+
+    def encode(self, value: Any, path: str, writer: Writer) -> dict[str, str]:
+        """Return the name."""
+        given = callable(value) or isinstance(value, tuple)  # a network may be a pair
+        if not given or isinstance(value, Kernel):  # of a class that is none of ours
+            raise unsaveable(path, show(value), "a function")
+        name = str(getattr(value, "__name__", type(value).__name__))
+        return {"function": self.role, "name": name}
+
+    def decode(self, data: Any, path: str, reader: Reader) -> Any:
+        """Return the function that was given to load."""
+        known = isinstance(data, dict) and data.keys() == {"function", "name"}
+        if not known or data["function"] != self.role:
+            raise unfit(path, show(data), f"the name of a {self.role}")
+        return reader.given[self.role]
+
+
+def check_given(tree: Any, given: Mapping[str, Any]) -> None:
+    """Raise unless all functions of a model were given again, and no others."""
+    found = dict(_functions_in(tree))
+    for role, name in found.items():
+        if given.get(role) is None:
+            raise SavedModelError.because(
+                f"this model has a {role} of its user's, {name!r:.60}, and no file has functions",
+                "the same function again",
+                f"Give it: bagwise.load(path, {role}={name if name.isidentifier() else 'f'}).",
+            )
+    for role, value in given.items():
+        if value is not None and role not in found:
+            raise SavedModelError.because(
+                f"{role}= is given for a model that has no {role} of its user's",
+                "a function only where the file asks for it",
+                f"Leave out {role}=.",
+            )
+
+
+def _functions_in(tree: Any) -> Iterator[tuple[str, str]]:
+    """Yield role and name of the functions that a model was made with."""
+    if isinstance(tree, dict) and tree.keys() == {"function", "name"}:
+        yield str(tree["function"]), str(tree["name"])
+    elif isinstance(tree, dict | list):
+        for part in tree.values() if isinstance(tree, dict) else tree:
+            yield from _functions_in(part)

@@ -16,10 +16,10 @@ from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.inspection.report.case import Case
 from bagwise.inspection.report.columns import Explained
 from bagwise.inspection.report.comparison import Comparison
-from bagwise.inspection.report.novelty import Novelty
 from bagwise.inspection.report.reasons import Reasons
 from bagwise.inspection.report.rows import page_data
 from bagwise.inspection.report.sections import content
+from bagwise.inspection.report.surroundings import Surroundings
 from bagwise.predictions.joined import Joined
 from bagwise.predictions.metrics import Scores
 
@@ -47,8 +47,8 @@ def page(case: Case, comparison: Comparison) -> str:
             "points of numbers, whose columns it shows",
             "Use model.explain, bagwise.plots and cross_validate.",
         )
-    novelty = Novelty.of(case.points, case.seed)
-    reasons = {name: Reasons(case, name, novelty) for name in case.predictions}
+    surroundings = Surroundings.of(case.points, case.seed)
+    reasons = {name: Reasons(case, name, surroundings) for name in case.predictions}
     best = reasons[comparison.best.name]
     by_surprise = np.argsort(-np.abs(best.surprise), kind="stable")
     explained = Explained.of(case, best.prediction, by_surprise)

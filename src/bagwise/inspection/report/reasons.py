@@ -11,7 +11,7 @@ from jaxtyping import Float64, Int64
 
 from bagwise.inspection.report.case import Case, name_of
 from bagwise.inspection.report.comparison import shown
-from bagwise.inspection.report.novelty import UNLIKE, Novelty
+from bagwise.inspection.report.surroundings import Surroundings
 
 N_WORST = 8
 
@@ -25,6 +25,10 @@ MANY = 5
 MIN_NEAR = 5
 # Labels outside these quantiles are called extreme.
 EXTREME = 0.01
+# A prediction's novelty from which a bag is unlike the others. With fewer than 150 training bags it
+# is 1/31 at the least, so that the rarity asked of distances would never be reached. The page has
+# the same number.
+UNLIKE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +37,7 @@ class Reasons:
 
     case: Case
     name: str
-    novelty: Novelty
+    surroundings: Surroundings
 
     @property
     def prediction(self) -> Any:
@@ -69,12 +73,12 @@ class Reasons:
     def of(self, bag: int) -> list[str]:
         """Return what may be behind the error of one bag, the most telling first."""
         found = self._classes(bag) if self.case.classes is not None else self._real(bag)
-        odd = self.novelty.oddest(bag)
+        odd = self.surroundings.oddest(bag)
         if odd is not None:
             name, value, usual = odd
             words = f"unusual in {name}: {shown(value, 3)} on average"
             found.append(f"{words}, where all points have {shown(usual, 3)}")
-        if self.novelty.is_far(bag):
+        if self.surroundings.is_far(bag):
             found.append("its points lie farther from those of other bags than almost any bag's")
         told = self.prediction.novelty
         if told is not None and told[bag] <= UNLIKE:
@@ -150,7 +154,7 @@ class Reasons:
 
     def _neighbours(self, bag: int) -> list[str]:
         """Compare the label with those of the bags whose average point is nearest."""
-        near = self.novelty.nearest(bag)
+        near = self.surroundings.nearest(bag)
         if len(near) < MIN_NEAR:
             return []
         labels, label = self.case.labels[near], self.case.labels[bag]

@@ -1,4 +1,4 @@
-"""Novelty: how far the points of a bag lie from those of all other bags."""
+"""Surroundings: how far the points of a bag lie from those of others, and its nearest bags."""
 
 from __future__ import annotations
 
@@ -22,13 +22,10 @@ ODD = 3.0
 N_NEAR = 10
 # A bag is far off if fewer than this share of bags are as far.
 RARE = 0.025
-# A prediction's novelty from which a bag is unlike the others. With fewer than 150 training bags
-# it is 1/31 at the least, so that RARE would never be reached. The page has the same number.
-UNLIKE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class Novelty:
+class Surroundings:
     """Distances to the points of other bags, in standard deviations of the features.
 
     d(bag) = median over its points of the distance to the nearest point of another bag
@@ -48,13 +45,13 @@ class Novelty:
     seed: int
 
     @classmethod
-    def of(cls, bags: Bags, seed: int) -> Novelty:
+    def of(cls, bags: Bags, seed: int) -> Surroundings:
         """Draw points and bags, and measure what is usual.
 
         Examples
         --------
         >>> bags = Bags.from_list([[[float(i)], [i + 0.5]] for i in range(40)] + [[[500.0]]])
-        >>> Novelty.of(bags, 0).is_far(40), Novelty.of(bags, 0).is_far(20)
+        >>> Surroundings.of(bags, 0).is_far(40), Surroundings.of(bags, 0).is_far(20)
         (True, False)
         """
         rng = np.random.default_rng(seed)
