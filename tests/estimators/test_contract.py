@@ -131,6 +131,7 @@ def test_is_a_regressor(name):
     assert is_regressor(unfitted(name))
 
 
+@pytest.mark.crossed
 @core_model
 @pytest.mark.parametrize("X", [BAGS, ARRAYS], ids=["Bags", "list"])
 def test_cross_validation(name, X):
@@ -166,6 +167,7 @@ GRIDS = {
 }
 
 
+@pytest.mark.crossed
 @core_model
 @pytest.mark.parametrize("X", [BAGS, ARRAYS], ids=["Bags", "list"])
 def test_grid_search(name, X):
@@ -322,6 +324,7 @@ def test_another_seed_gives_other_landmarks(name):
         assert not np.allclose(a.landmarks_, b.landmarks_)
 
 
+@pytest.mark.crossed
 @core_model
 @pytest.mark.parametrize(
     "seed",

@@ -37,6 +37,7 @@ def r_squared_of_all(model):
     return r_squared(model, *world())
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("fill", FILLS)
 @pytest.mark.parametrize(
     "model",

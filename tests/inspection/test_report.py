@@ -294,6 +294,7 @@ def test_ids_of_any_type(ids, first):
     assert len(set(names)) == 30
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("covariates", [False, True])
 @pytest.mark.parametrize("sizes", [(1, 2), (1000, 3)])
 def test_bags_of_any_size(sizes, covariates):
