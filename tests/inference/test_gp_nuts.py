@@ -143,6 +143,7 @@ def simulate(runs, draws, factor, *names):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_ranks_of_the_truth_are_uniform_and_a_wrong_noise_is_noticed():
     cases = [(40, 60, factor, "linear", "noise") for factor in (1, 3)]
     with ThreadPoolExecutor(2) as pool:

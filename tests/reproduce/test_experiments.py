@@ -36,7 +36,7 @@ def test_untuned_models_beat_the_authors_stored_ones(demo_predictions):
             if int(row.setting) == 25 and row.metric in ours:
                 assert ours[row.metric] <= row.value, row
                 compared += 1
-    assert compared >= 2 * (len(demo.MODELS) - 1)  # freq-shrinkage is not among theirs
+    assert compared >= len(demo.MODELS)  # an RBF network has no NLL there, freq-shrinkage nothing
 
 
 def test_only_the_shrinkage_models_widen_their_intervals_for_small_bags(demo_predictions):
