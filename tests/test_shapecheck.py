@@ -41,8 +41,12 @@ class Pair:
 A = np.zeros((3, 2))
 
 
-def test_what_fits_passes():
+@pytest.fixture(autouse=True)
+def every_case_is_checked():
     shapecheck.begin_test()
+
+
+def test_what_fits_passes():
     assert column_sums(A).shape == (2,)
     assert column_sums(A, np.zeros(3), Does(), (2, "b"), 0).shape == (2,)
     assert Pair(np.zeros(2), np.zeros(2), "a").name == "a"
