@@ -47,7 +47,7 @@ COMMAND = (
 import os
 path, out, model = sys.argv[1:]
 start = time.perf_counter()
-from bagwise.cli import main
+from bagwise.__main__ import main
 line = ["fit", path, "--bag", "bag", "--label", "label", "--out", out, "--stream", "--model", model]
 if model == "predict":
     line = ["predict", out, path, "--out", out + ".csv", "--stream"]

@@ -6,9 +6,10 @@ import re
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, ClassVar, Self
 
 # Whether work that has no parameter for it, such as a fit, shows its progress: not in a library,
@@ -130,6 +131,37 @@ def printable(text: str, keep: str = "") -> str:
         ),
         text,
     )
+
+
+@contextmanager
+def imported_meanwhile(*modules: str) -> Iterator[None]:
+    """Import modules in another thread, while this one does something that imports nothing new.
+
+    Who interrupts it does not wait for them, and what they raise is raised where they are used.
+
+    Examples
+    --------
+    >>> with imported_meanwhile("json.tool"):
+    ...     pass
+    >>> "json.tool" in sys.modules
+    True
+    """
+
+    def work() -> None:
+        with suppress(Exception):
+            for name in modules:
+                import_module(name)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        thread.join()
+        raise
+    thread.join()
 
 
 def one_thread(user_api: str | None = None) -> Any:
