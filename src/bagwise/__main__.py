@@ -1,7 +1,7 @@
 """``python -m bagwise`` is the command ``bagwise``; Ctrl-C stops it cleanly from the beginning.
 
-So nothing is imported before :func:`main` runs that Python has not imported itself, but
-``gc`` and ``signal``: the libraries behind the commands take their time, and an interrupt in the middle of an
+So nothing is imported before :func:`main` runs that Python has not imported itself, but ``gc`` and
+``signal``: the libraries behind the commands take their time, and an interrupt in the middle of an
 import is a traceback, an ImportError, or lost.
 """
 
