@@ -12,6 +12,7 @@ from bagwise import KernelEmbedding
 from bagwise._utils.engines import Engine, LocalEngine, as_engine
 from bagwise.bags.bags import Bags, BagStream
 from bagwise.bags.tables.census import Census
+from bagwise.bags.tables.files import Source
 from bagwise.embedding.sums import summarise
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
 
@@ -306,3 +307,26 @@ def test_what_cannot_be_chosen_of_a_file_is_said(tmp_path):
         stream[3]
     with pytest.raises(InvalidBagsError, match="a bag on disk was chosen twice"):
         stream[[1, 2, 1]]
+
+
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_long_row_group_is_shared_by_several_pieces(tmp_path, files):
+    """Row groups four pieces long: each piece has its rows, alone and put together again."""
+    rows = stream_files.table(order="shuffled")
+    n = -(-len(rows) // files)
+    path = stream_files.write(tmp_path / "p.parquet", rows, files=files, row_group_size=n)
+    parts, whole = assert_same(path, piece_rows=n // 4, **ALL, covariates=["age"], weights="w")
+    pieces = parts._passes.source.pieces
+    assert len(pieces) == 4 * files
+    assert [p.first_row for p in pieces] == np.cumsum([0, *(p.n_rows for p in pieces)])[
+        :-1
+    ].tolist()
+    expected = np.concatenate([t.floats("x") for t in whole._passes.source.batches(["x"])])
+    for start in range(len(pieces)):
+        for stop in range(start + 1, len(pieces) + 1):
+            own = Source.joined(pieces[start:stop])
+            found = np.concatenate([table.floats("x") for table in own.batches(["x"])])
+            first = own.first_row
+            assert_array_equal(found, expected[first : first + own.n_rows])
+    features = KernelEmbedding(5, bandwidth=1.0).candidates(whole)[0]
+    assert_allclose(summarise(parts, features).mean, summarise(whole, features).mean, rtol=1e-12)
