@@ -13,7 +13,7 @@ from bagwise._utils.engines import Engine, LocalEngine, as_engine
 from bagwise.bags.bags import Bags, BagStream
 from bagwise.bags.tables.census import Census
 from bagwise.bags.tables.files import Source
-from bagwise.embedding.sums import summarise
+from bagwise.embedding.sums import Thrift, summarise
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
 
 ALL = {"bag": "bag", "features": ["x", "z"], "label": "y"}
@@ -330,3 +330,16 @@ def test_a_long_row_group_is_shared_by_several_pieces(tmp_path, files):
             assert_array_equal(found, expected[first : first + own.n_rows])
     features = KernelEmbedding(5, bandwidth=1.0).candidates(whole)[0]
     assert_allclose(summarise(parts, features).mean, summarise(whole, features).mean, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "mixed"])
+def test_sums_in_single_precision_do_not_depend_on_pieces(tmp_path, kernel):
+    """Features are rounded before they are summed, and nothing after: pieces change no digit."""
+    rows = stream_files.table(order="shuffled")
+    path = stream_files.write(tmp_path / "p.parquet", rows, files=1, row_group_size=20)
+    parts, whole = assert_same(path, **ALL)
+    features = KernelEmbedding(5, kernel=kernel, bandwidth=1.0).candidates(whole)[0]
+    found, expected = (summarise(b, features, thrift=Thrift(single=True)) for b in (parts, whole))
+    assert_allclose(found.mean, expected.mean, rtol=1e-13)
+    scale = np.abs(expected.within_cov).max()
+    assert_allclose(found.within_cov, expected.within_cov, rtol=0, atol=1e-13 * scale)

@@ -16,6 +16,10 @@ from typing import Any, ClassVar, Self
 # unless somebody who watches, such as the command line, has said so.
 _WANTED: ContextVar[bool] = ContextVar("bagwise_progress", default=False)
 
+# Seconds after which an import lets other threads go on: they ask often, for a moment each, and by
+# default would wait ten times as long whenever they do.
+TURN = 0.0005
+
 # Controls (escape sequences begin with one), marks that turn the direction of what follows, breaks
 # of lines and paragraphs, and halves of characters (as in names of files that are not UTF-8).
 UNSHOWN = re.compile(
@@ -152,7 +156,8 @@ def imported_meanwhile(*modules: str) -> Iterator[None]:
             for name in modules:
                 import_module(name)
 
-    thread = threading.Thread(target=work, daemon=True)
+    thread, patience = threading.Thread(target=work, daemon=True), sys.getswitchinterval()
+    sys.setswitchinterval(min(TURN, patience))
     thread.start()
     try:
         yield
@@ -161,7 +166,10 @@ def imported_meanwhile(*modules: str) -> Iterator[None]:
     except BaseException:
         thread.join()
         raise
-    thread.join()
+    else:
+        thread.join()
+    finally:
+        sys.setswitchinterval(patience)
 
 
 def one_thread(user_api: str | None = None) -> Any:

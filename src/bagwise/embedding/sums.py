@@ -191,8 +191,9 @@ def summarise_each(
                 sums = found
                 continue
             sums = sums or _empty(bags, some, covariance, thrift)
-            for total, part in zip(sums, found, strict=True):
-                total.merge(part, places)
+            with one_thread("blas"):
+                for total, part in zip(sums, found, strict=True):
+                    total.merge(part, places)
         yield from (each.finish() for each in sums)
 
 
@@ -406,8 +407,7 @@ class BagSums:
             sums, weight = block.pool(phi, shares), block.total(shares)
             pieces.append((block, weight, sums))
             if self._scatter is not None:
-                means, dtype = sums / weight[:, None], np.float32 if self._single else np.float64
-                scatter += _scatter(block, phi, shares, means, self._unbias[bags], dtype)
+                scatter += _scatter(block, phi, shares, sums / weight[:, None], self._unbias[bags])
         return pieces, scatter
 
     def _phi(self, points: Shaped[np.ndarray, "n p"]) -> Float[np.ndarray, "n d"]:
@@ -447,20 +447,19 @@ def _scatter(
     shares: Float64[np.ndarray, " rows"],
     means: Float64[np.ndarray, "pieces d"],
     unbias: Float64[np.ndarray, " pieces"],
-    dtype: Any = np.float64,
-) -> Float[np.ndarray, "d d"]:
-    """Return Σ u s (φ − m)(φ − m)^T over the rows of pieces that count, with products of a type.
+) -> Float64[np.ndarray, "d d"]:
+    """Return Σ u s (φ − m)(φ − m)^T over the rows of pieces that count; φ is overwritten.
 
-    φ is overwritten.
+    In double, whatever φ is: else it would depend on where blocks end, and so on the cluster.
     """
     piece = block.piece_of_row
     counted = unbias > 0
     if not counted.all():
         rows = np.flatnonzero(counted[piece])
         phi, shares, piece = phi.take(rows, axis=0), shares[rows], piece[rows]
-    phi = phi.astype(dtype, copy=False)
-    phi -= means.astype(dtype, copy=False).take(piece, axis=0)
-    phi *= np.sqrt(shares * unbias[piece]).astype(dtype, copy=False)[:, None]
+    phi = phi.astype(np.float64, copy=False)
+    phi -= means.take(piece, axis=0)
+    phi *= np.sqrt(shares * unbias[piece])[:, None]
     return phi.T @ phi
 
 

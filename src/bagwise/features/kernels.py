@@ -173,7 +173,7 @@ class Matern(Kernel):
 
     def single(self, x: Any, y: Any, out: Any = None) -> Any:
         """Return the Gram matrix in single precision."""
-        return self._of(_minus_half_squared_distance(x, y, self._scale()).astype(np.float32))
+        return self._of(_minus_half_squared_distance(x, y, self._scale(), np.float32))
 
     def _of(self, half: Any) -> Any:
         """Return the values at −t²/2."""
@@ -341,11 +341,10 @@ class Mixed(Kernel):
         total = np.zeros((len(x), len(y)), dtype)
         for j in range(p):
             here, there = x[:, j : j + 1], y[:, j : j + 1]
-            half = _minus_half_squared_distance(here, there, coarse / np.sqrt(p))
-            _add_at_both_scales(total, half.astype(dtype, copy=False))
+            half = _minus_half_squared_distance(here, there, coarse / np.sqrt(p), dtype)
+            _add_at_both_scales(total, half)
         total /= p
-        half = _minus_half_squared_distance(x, y, coarse)
-        _add_at_both_scales(total, half.astype(dtype, copy=False))
+        _add_at_both_scales(total, _minus_half_squared_distance(x, y, coarse, dtype))
         total /= 2.0 * len(MIXED_SCALES)
         return total
 
@@ -597,9 +596,9 @@ def convolved(
     return gram, gram * (middle / width) * (length**2 / width)
 
 
-def _minus_half_squared_distance(x: Any, y: Any, scale: float) -> Any:
-    """Return −½‖x_i − y_j‖²/scale²."""
-    half = np.empty((len(x), len(y)))
+def _minus_half_squared_distance(x: Any, y: Any, scale: float, dtype: Any = np.float64) -> Any:
+    """Return −½‖x_i − y_j‖²/scale², found in double and rounded to a type."""
+    half = np.empty((len(x), len(y)), dtype)
     for rows, part in _half_distances(x, y, scale):
         half[rows] = part
     return half

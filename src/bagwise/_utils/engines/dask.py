@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from typing import Any, Self, TypeVar
 
-from bagwise._utils.engines import LEAST_PARTS, Engine
+from bagwise._utils.engines import Engine
 from bagwise.exceptions import BagwiseError
 
 T = TypeVar("T")
@@ -19,7 +19,8 @@ S = TypeVar("S")
 # would only let results pile up.
 AHEAD = 2
 
-# Parts of the data for each thread of the workers.
+# Parts of the data for each thread of the workers: of shuffled rows each part has sums of all bags,
+# which travel and are merged here.
 PARTS_EACH = 4
 
 # Dask has its workers give memory back at once, by a variable of glibc: to get it again for each
@@ -92,7 +93,7 @@ class DaskEngine(Engine):
     def n_parts(self) -> int:
         """Some parts for each thread of the workers, so that none waits long for the last."""
         with self._reached(_distributed()):
-            return max(LEAST_PARTS, PARTS_EACH * sum(self.client.nthreads().values()))
+            return PARTS_EACH * max(1, sum(self.client.nthreads().values()))
 
     def map(self, work: Callable[..., T], pieces: Sequence[S], title: str) -> Iterator[T]:
         """Yield what the workers make of each piece, in the order of the pieces.
