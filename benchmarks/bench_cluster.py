@@ -1,7 +1,7 @@
 """Benchmark of a Dask cluster on this machine beside one process: rows per second, and memory.
 
 python -m benchmarks.bench_cluster [--rows N] [--bags N] [--features N] [--workers N]
-python -m benchmarks.bench_cluster --large       10^8 rows of 10 features, 10^5 bags: 9 GB on disk
+python -m benchmarks.bench_cluster --large       10^8 rows of 10 features, 10^5 bags: 5 GB on disk
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from benchmarks.bench_stream import PEAK, fresh, write_points
 
 MEMORY_TARGET = Target(3000.0, unit=" MB")
 AGREEMENT_TARGET = Target(1e-10)
-LARGE = {"rows": 100_000_000, "bags": 100_000, "features": 10}
+LARGE = {"rows": 100_000_000, "bags": 100_000, "features": 10, "dtype": "float32"}
 
 FIT = (
     "import json, sys, time\n"
@@ -49,7 +50,9 @@ if __name__ == "__main__":
 )
 
 
-def run(n_rows: int, n_bags: int, n_features: int, workers: int, landmarks: int) -> Section:
+def run(
+    n_rows: int, n_bags: int, n_features: int, workers: int, landmarks: int, dtype: str
+) -> Section:
     """Scan, fit and predict with one process and with workers, a tenth of the rows and all."""
     section = Section(
         f"A cluster: {n_rows:,} rows of {n_features} features in {n_bags:,} bags, shuffled; "
@@ -59,7 +62,8 @@ def run(n_rows: int, n_bags: int, n_features: int, workers: int, landmarks: int)
     with tempfile.TemporaryDirectory() as folder:
         path, means = Path(folder) / "points.parquet", list[np.ndarray]()
         for rows in (n_rows // 10, n_rows):
-            write_points(path, rows, min(n_bags, rows // 2), n_features=n_features)
+            own = min(n_bags, rows // 2)
+            write_points(path, rows, own, n_features=n_features, dtype=dtype)
             for who in (0, workers):
                 out = Path(folder) / f"{who}.npy"
                 *seconds, most, client = fresh(FIT, path, out, who, landmarks)
@@ -88,11 +92,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--features", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--landmarks", type=int, default=60)
+    parser.add_argument("--dtype", choices=("float32", "float64"), default="float64")
     parser.add_argument("--large", action="store_true", help=f"{LARGE}")
     options = parser.parse_args(arguments)
-    asked = LARGE if options.large else vars(options)
+    asked: dict[str, Any] = LARGE if options.large else vars(options)
     sizes = asked["rows"], asked["bags"], asked["features"]
-    print(run(*sizes, options.workers, options.landmarks))
+    print(run(*sizes, options.workers, options.landmarks, asked["dtype"]))
     return 0
 
 

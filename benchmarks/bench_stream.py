@@ -47,7 +47,7 @@ COMMAND = (
 import os
 path, out, model = sys.argv[1:]
 start = time.perf_counter()
-from bagwise.cli import main
+from bagwise.__main__ import main
 line = ["fit", path, "--bag", "bag", "--label", "label", "--out", out, "--stream", "--model", model]
 if model == "predict":
     line = ["predict", out, path, "--out", out + ".csv", "--stream"]
@@ -91,11 +91,17 @@ print(json.dumps(seconds))
 
 
 def write_points(
-    path: Path, n_rows: int, n_bags: int, seed: int = 0, n_features: int = N_FEATURES
+    path: Path,
+    n_rows: int,
+    n_bags: int,
+    seed: int = 0,
+    n_features: int = N_FEATURES,
+    dtype: str = "float64",
 ) -> None:
     """Write points of bags of 1 to some 5,000 points, log-uniform, with the rows shuffled.
 
-    The label of a bag is how far its points spread.
+    The label of a bag is how far its points spread. Single numbers are for very large files, which
+    are written as they are: to look for repetitions and to compress takes longer than to draw them.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -106,11 +112,15 @@ def write_points(
     others = rng.choice(n_bags, n_rows - n_bags, p=share / share.sum())
     bags = rng.permutation(np.concatenate([np.arange(n_bags), others]).astype(np.int32))
     names = [f"x{j}" for j in range(n_features)]
-    columns = [("bag", pa.int32()), *((name, pa.float64()) for name in names)]
-    with pq.ParquetWriter(path, pa.schema([*columns, ("label", pa.float64())])) as writer:
+    of_points = pa.from_numpy_dtype(dtype)
+    columns = [("bag", pa.int32()), *((name, of_points) for name in names)]
+    schema = pa.schema([*columns, ("label", pa.float64())])
+    plain = {"use_dictionary": ["label"], "compression": "none"} if dtype == "float32" else {}
+    with pq.ParquetWriter(path, schema, **plain) as writer:
         for start in range(0, n_rows, WRITTEN_ROWS):
             own = bags[start : start + WRITTEN_ROWS]
-            points = rng.standard_normal((n_features, len(own))) * labels[own]
+            points = rng.standard_normal((n_features, len(own)), dtype)
+            points *= labels[own].astype(dtype)
             arrays = [own, *points, labels[own]]
             writer.write_table(pa.table(arrays, names=["bag", *names, "label"]))
 

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,13 @@ from threadpoolctl import threadpool_info
 
 import bagwise
 from bagwise._utils import work
-from bagwise._utils.work import Progress, one_thread, progress_shown, wanted
+from bagwise._utils.work import (
+    Progress,
+    imported_meanwhile,
+    one_thread,
+    progress_shown,
+    wanted,
+)
 
 
 class Terminal(io.StringIO):
@@ -196,3 +204,23 @@ def test_libraries_are_looked_for_again_only_after_an_import():
     found = work._controller(1)
     assert work._controller(1) is found
     assert work._controller(2) is not found
+
+
+@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
+def test_what_is_imported_meanwhile(tmp_path, monkeypatch, error):
+    """It is there afterwards, also after an error; a fault of it is raised where it is used."""
+    (tmp_path / "slow_module.py").write_text("import time\ntime.sleep(0.3)\ndone = True\n")
+    (tmp_path / "faulty_module.py").write_text("import slow_module\nraise RuntimeError('no')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(error) if error else nullcontext(), imported_meanwhile("faulty_module"):
+        assert not hasattr(sys.modules.get("slow_module"), "done")
+        if error is not None:
+            raise error
+    # Who interrupts does not wait.
+    assert hasattr(sys.modules.get("slow_module"), "done") == (error is not KeyboardInterrupt)
+    import slow_module
+
+    assert slow_module.done
+    with pytest.raises(RuntimeError, match="no"):
+        import_module("faulty_module")
+    del sys.modules["slow_module"]

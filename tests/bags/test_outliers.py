@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bagwise.bags.tables.census import Look, Spread
 from bagwise.bags.tables.read_report import Extremes, find_outliers
 from bagwise.bags.tables.reader import read_bags, scan_bags
 
@@ -143,3 +144,27 @@ def test_tables_say_so(tmp_path, how, named):
     fixed = {"na_values": {"x": FILL, "y": -9999, "age": -4999.5}, "missing": "drop"}
     again = (scan_bags if how == "stream" else read_bags)(source, **roles, **fixed)
     assert again.report.outliers == () and again.bags.n_bags == 66
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_look_at_points_is_what_numpy_finds(order, dtype):
+    """Ends, their counts, mean and squares, in batches as at once; points of weight 0 have none."""
+    rng = np.random.default_rng(0)
+    points = np.array(np.round(rng.normal(5, 2, (5000, 3)), 1), dtype, order=order)
+    weights = (rng.random(5000) < 0.7) * 1.0
+    spread, alone, told = Spread(), Extremes(), Extremes()
+    for start in range(0, 5000, 1300):
+        part = points[start : start + 1300]
+        look = Look.of(part, weights[start : start + 1300])
+        spread.merge(look.spread)
+        told.add(part, look.ends)
+        alone.add(part)
+    counted = points[weights > 0].astype(np.float64)
+    assert spread.n == len(counted)
+    np.testing.assert_allclose(spread.center, counted.mean(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(spread.squares / spread.n, counted.var(axis=0), rtol=1e-12)
+    for found in (alone, told):
+        np.testing.assert_array_equal(found.ends, [points.min(axis=0), points.max(axis=0)])
+        times = [(points == end).sum(axis=0) for end in (points.min(axis=0), points.max(axis=0))]
+        np.testing.assert_array_equal(found._counts, times)

@@ -12,7 +12,8 @@ from bagwise import KernelEmbedding
 from bagwise._utils.engines import Engine, LocalEngine, as_engine
 from bagwise.bags.bags import Bags, BagStream
 from bagwise.bags.tables.census import Census
-from bagwise.embedding.sums import summarise
+from bagwise.bags.tables.files import Source
+from bagwise.embedding.sums import Thrift, summarise
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
 
 ALL = {"bag": "bag", "features": ["x", "z"], "label": "y"}
@@ -308,3 +309,39 @@ def test_what_cannot_be_chosen_of_a_file_is_said(tmp_path):
         stream[3]
     with pytest.raises(InvalidBagsError, match="a bag on disk was chosen twice"):
         stream[[1, 2, 1]]
+
+
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_long_row_group_is_shared_by_several_pieces(tmp_path, files):
+    """Row groups four pieces long: each piece has its rows, alone and put together again."""
+    rows = stream_files.table(order="shuffled")
+    n = -(-len(rows) // files)
+    path = stream_files.write(tmp_path / "p.parquet", rows, files=files, row_group_size=n)
+    parts, whole = assert_same(path, piece_rows=n // 4, **ALL, covariates=["age"], weights="w")
+    pieces = parts._passes.source.pieces
+    assert len(pieces) == 4 * files
+    assert [p.first_row for p in pieces] == np.cumsum([0, *(p.n_rows for p in pieces)])[
+        :-1
+    ].tolist()
+    expected = np.concatenate([t.floats("x") for t in whole._passes.source.batches(["x"])])
+    for start in range(len(pieces)):
+        for stop in range(start + 1, len(pieces) + 1):
+            own = Source.joined(pieces[start:stop])
+            found = np.concatenate([table.floats("x") for table in own.batches(["x"])])
+            first = own.first_row
+            assert_array_equal(found, expected[first : first + own.n_rows])
+    features = KernelEmbedding(5, bandwidth=1.0).candidates(whole)[0]
+    assert_allclose(summarise(parts, features).mean, summarise(whole, features).mean, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "mixed"])
+def test_sums_in_single_precision_do_not_depend_on_pieces(tmp_path, kernel):
+    """Features are rounded before they are summed, and nothing after: pieces change no digit."""
+    rows = stream_files.table(order="shuffled")
+    path = stream_files.write(tmp_path / "p.parquet", rows, files=1, row_group_size=20)
+    parts, whole = assert_same(path, **ALL)
+    features = KernelEmbedding(5, kernel=kernel, bandwidth=1.0).candidates(whole)[0]
+    found, expected = (summarise(b, features, thrift=Thrift(single=True)) for b in (parts, whole))
+    assert_allclose(found.mean, expected.mean, rtol=1e-13)
+    scale = np.abs(expected.within_cov).max()
+    assert_allclose(found.within_cov, expected.within_cov, rtol=0, atol=1e-13 * scale)

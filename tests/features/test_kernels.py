@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import integrate
+from scipy.spatial.distance import cdist
 from sklearn.gaussian_process import kernels as sk
 
 import dense_oracle
@@ -339,3 +340,18 @@ def test_a_mixed_kernel_is_the_mean_of_its_parts(p, bandwidth):
     parts = np.mean([part(x, y) for part in kernel.parts(p)], axis=0)
     assert_allclose(kernel(x, y), parts, rtol=1e-12, atol=1e-15)
     assert_allclose(kernel.single(x, y), parts, atol=2.4e-7)
+
+
+@pytest.mark.parametrize("bandwidth", [1e-6, 0.8, 1e5])
+@pytest.mark.parametrize("shift", [0.0, 1e7])
+def test_a_gaussian_kernel_in_single_precision_is_off_by_one_rounding(bandwidth, shift):
+    """Of distances by SciPy, near, so far that differences are taken, and into given memory."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 3)), rng.normal(size=(30, 3))
+    x[0], x[1] = y[0], y[0] + shift
+    exact = np.exp(-0.5 * cdist(x, y, "sqeuclidean") / bandwidth**2)
+    room = np.full((50, 30), np.nan)
+    found = RBF(bandwidth).single(x, y, room)
+    assert np.shares_memory(found, room)
+    assert_allclose(found, exact, atol=2.0**-23)
+    assert_allclose(RBF(bandwidth).single(x, y), found, rtol=0, atol=0)

@@ -6,14 +6,19 @@ import re
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, ClassVar, Self
 
 # Whether work that has no parameter for it, such as a fit, shows its progress: not in a library,
 # unless somebody who watches, such as the command line, has said so.
 _WANTED: ContextVar[bool] = ContextVar("bagwise_progress", default=False)
+
+# Seconds after which an import lets other threads go on: they ask often, for a moment each, and by
+# default would wait ten times as long whenever they do.
+TURN = 0.0005
 
 # Controls (escape sequences begin with one), marks that turn the direction of what follows, breaks
 # of lines and paragraphs, and halves of characters (as in names of files that are not UTF-8).
@@ -130,6 +135,41 @@ def printable(text: str, keep: str = "") -> str:
         ),
         text,
     )
+
+
+@contextmanager
+def imported_meanwhile(*modules: str) -> Iterator[None]:
+    """Import modules in another thread, while this one does something that imports nothing new.
+
+    Who interrupts it does not wait for them, and what they raise is raised where they are used.
+
+    Examples
+    --------
+    >>> with imported_meanwhile("json.tool"):
+    ...     pass
+    >>> "json.tool" in sys.modules
+    True
+    """
+
+    def work() -> None:
+        with suppress(Exception):
+            for name in modules:
+                import_module(name)
+
+    thread, patience = threading.Thread(target=work, daemon=True), sys.getswitchinterval()
+    sys.setswitchinterval(min(TURN, patience))
+    thread.start()
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        thread.join()
+        raise
+    else:
+        thread.join()
+    finally:
+        sys.setswitchinterval(patience)
 
 
 def one_thread(user_api: str | None = None) -> Any:

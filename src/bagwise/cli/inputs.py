@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bagwise._utils.work import Progress
+from bagwise._utils.work import Progress, imported_meanwhile
 from bagwise.cli.shell import WrongLine, say
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
 
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 # Numbers in a Parquet file from which on it is read in passes: they would take 128 MB, and while
 # they are sorted by bag three times as much.
 STREAM_NUMBERS = 1 << 24
+
+# What a fit needs and reading a file does not: two seconds of Python, beside a pass that has other
+# threads work for it.
+FITTING = ("bagwise.estimators.saving", "sklearn.cluster")
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +238,11 @@ def read(
     from bagwise.bags.tables.reader import read_bags, scan_bags
 
     if engine is not None or stream or (stream is None and _is_large(points, plan)):
-        table = scan_bags(points, plan, labels=labels, engine=engine)
+        import pyarrow.dataset
+        import pyarrow.parquet  # noqa: F401  before the others: two threads import nothing alike
+
+        with imported_meanwhile(*FITTING):
+            table = scan_bags(points, plan, labels=labels, engine=engine)
     else:
         with Progress(f"reading {points.name}", None):
             table = read_bags(points, plan, labels=labels)

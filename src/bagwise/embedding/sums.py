@@ -12,11 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, pairwise
+from threading import local
 from typing import Any, TypeVar
 
 import joblib
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Int64
+from jaxtyping import Bool, Float, Float64, Int64, Shaped
 from scipy.sparse import csr_array
 
 from bagwise._utils.work import Progress, one_thread, wanted
@@ -190,8 +191,9 @@ def summarise_each(
                 sums = found
                 continue
             sums = sums or _empty(bags, some, covariance, thrift)
-            for total, part in zip(sums, found, strict=True):
-                total.merge(part, places)
+            with one_thread("blas"):
+                for total, part in zip(sums, found, strict=True):
+                    total.merge(part, places)
         yield from (each.finish() for each in sums)
 
 
@@ -327,7 +329,7 @@ class BagSums:
         n, d = len(sizes), features.n_outputs
         self._totals = totals
         self._sizes, self._features = sizes, features
-        self._single, self._phi = single, features.single if single else features.__call__
+        self._single, self._scratch = single, local()
         self._unbias = unbiasing(sizes)
         if counted is not None:
             self._unbias[~counted] = 0.0
@@ -408,6 +410,18 @@ class BagSums:
                 scatter += _scatter(block, phi, shares, sums / weight[:, None], self._unbias[bags])
         return pieces, scatter
 
+    def _phi(self, points: Shaped[np.ndarray, "n p"]) -> Float[np.ndarray, "n d"]:
+        """Return the features of points; in single precision, until the thread asks again."""
+        if not self._single:
+            return self._features(points)
+        scratch = getattr(self._scratch, "phi", None)
+        if scratch is None or len(scratch) < len(points):
+            scratch = self._scratch.phi = np.empty((len(points), self._features.n_outputs))
+        return self._features.single(points, scratch)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_scratch"}
+
     def _join(
         self,
         bags: Int64[np.ndarray, " k"],
@@ -433,15 +447,19 @@ def _scatter(
     shares: Float64[np.ndarray, " rows"],
     means: Float64[np.ndarray, "pieces d"],
     unbias: Float64[np.ndarray, " pieces"],
-) -> Float[np.ndarray, "d d"]:
-    """Return Σ u s (φ − m)(φ − m)^T over the rows of pieces that count; φ is overwritten."""
+) -> Float64[np.ndarray, "d d"]:
+    """Return Σ u s (φ − m)(φ − m)^T over the rows of pieces that count; φ is overwritten.
+
+    In double, whatever φ is: else it would depend on where blocks end, and so on the cluster.
+    """
     piece = block.piece_of_row
     counted = unbias > 0
     if not counted.all():
         rows = np.flatnonzero(counted[piece])
         phi, shares, piece = phi.take(rows, axis=0), shares[rows], piece[rows]
-    phi -= means.astype(phi.dtype, copy=False)[piece]
-    phi *= np.sqrt(shares * unbias[piece]).astype(phi.dtype, copy=False)[:, None]
+    phi = phi.astype(np.float64, copy=False)
+    phi -= means.take(piece, axis=0)
+    phi *= np.sqrt(shares * unbias[piece])[:, None]
     return phi.T @ phi
 
 
@@ -466,8 +484,8 @@ class Block:
         if len(shares) >= LONG_PIECE * len(self.bags):
             pieces = pairwise(self.starts.tolist())
             return np.array([shares[start:stop] @ phi[start:stop] for start, stop in pieces])
-        columns = np.arange(len(shares))
-        pooling = csr_array((shares, columns, self.starts), shape=(len(self.bags), len(shares)))
+        columns, starts = np.arange(len(shares), dtype=np.int32), self.starts.astype(np.int32)
+        pooling = csr_array((shares, columns, starts), shape=(len(self.bags), len(shares)))
         return pooling @ phi
 
     def total(self, shares: Float64[np.ndarray, " rows"]) -> Float64[np.ndarray, " pieces"]:

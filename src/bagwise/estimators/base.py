@@ -74,8 +74,9 @@ FAR = 20.0
 WITHOUT_COVARIANCE = "Use BayesianLinearRegressor or BayesianLogisticClassifier, which do not ask."
 
 # Bags on which features are compared where there are very many points, and points of each that
-# count: its distribution is known well by then.
+# count, also those to which a process is then fitted: its distribution is known well by then.
 FEW_BAGS = 1000
+TRIAL_POINTS = 500
 FEW_POINTS = 2000
 
 # Arrays of up to so many numbers are shown; of larger ones, the shape.
@@ -162,7 +163,7 @@ class BagEstimator(ShowsLearnt, TakesBags):
 
         Labels are in the order of the bags, or have their ids: as a dict, or in a pandas index that
         holds them. :func:`bagwise.bags.per_bag.in_bag_order` has the rule. With more than two
-        million points, kernel and bandwidth are chosen on at most 2,000 points of 1,000 bags.
+        million points, kernel and bandwidth are chosen on at most 500 points of 1,000 bags.
         ``sample_weight`` (n_bags,) weighs each bag's term in the loss or log likelihood, relative
         to the average bag. ``groups`` (n_bags,) are sets of bags that err together, such as the
         races of a year; Gaussian processes have an effect of each, and other models refuse them.
@@ -175,9 +176,9 @@ class BagEstimator(ShowsLearnt, TakesBags):
         if self.embedding.n_candidates > 1 and bags.n_points > MANY_POINTS:
             some = some_of(bags.n_bags, FEW_BAGS)
             if isinstance(bags, BagStream):
-                bags.await_some(some, FEW_POINTS)
+                bags.await_some(some, TRIAL_POINTS)
             every = self.embedding.candidates(bags)
-            few = bags.some(some, FEW_POINTS)
+            few = bags.some(some, TRIAL_POINTS)
             losses, _ = self._compared(few, task.take(some), every, Thrift(single=True))
             candidates = [every[int(np.argmin(losses))]]
         found, best = self._compared(bags, task, candidates)
@@ -319,7 +320,8 @@ class BagEstimator(ShowsLearnt, TakesBags):
         if not isinstance(bags, SummedBags):
             self.__dict__.pop("sums_", None)  # of an earlier fit
         self.features_, self.head_ = pooled.features, head
-        self.novelty_ = Novelty.of(pooled.stats)
+        with one_thread("blas"):
+            self.novelty_ = Novelty.of(pooled.stats)
         self.effects_ = task.effects
         self.label_center_, self.label_scale_ = task.center, task.scale
         for name in ("landmarks_", "bandwidth_"):  # of an earlier fit

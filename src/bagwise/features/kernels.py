@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from jaxtyping import Float32, Float64, Shaped
+from jaxtyping import Float, Float64, Shaped
 from scipy.spatial.distance import cdist
 
 from bagwise.bags.objects import Objects
@@ -67,11 +67,16 @@ class Kernel:
         raise TypeError(f"{type(self).__name__} has no formula: use RBF, Matern or Linear")
 
     def single(
-        self, x: Shaped[np.ndarray, "n p"], y: Shaped[np.ndarray, "m p"]
-    ) -> Float32[np.ndarray, "n m"]:
-        """Return the same in single precision, of distances in double.
+        self,
+        x: Shaped[np.ndarray, "n p"],
+        y: Shaped[np.ndarray, "m p"],
+        out: Float64[np.ndarray, "rows m"] | None = None,
+    ) -> Float[np.ndarray, "n m"]:
+        """Return the same with the digits of single precision, of distances in double.
 
         Of kernels that fall from 1 it is wrong by at most 2^-23, and takes a fifth of the time.
+        ``out`` has n rows or more, and may be used for it: memory that is new takes as long to get
+        as the product.
         """
         return self(x, y).astype(np.float32)
 
@@ -127,12 +132,15 @@ class RBF(Kernel):
             np.exp(half, out=gram[rows])
         return gram
 
-    def single(self, x: Any, y: Any) -> Any:
-        """Return the Gram matrix in single precision."""
-        gram = np.empty((len(x), len(y)), np.float32)
-        for rows, half in _half_distances(x, y, self._scale()):
-            np.exp(half, out=gram[rows], dtype=np.float32, casting="same_kind")
-        return gram
+    def single(self, x: Any, y: Any, out: Any = None) -> Any:
+        """Return the Gram matrix in single precision, as doubles, of which sums are made."""
+        gram = np.empty((len(x), len(y))) if out is None else out[: len(x)]
+        factors = _factors(x, y, self._scale())
+        if factors is None:
+            gram[:] = _far_distances(x, y, self._scale())
+        else:
+            np.matmul(*factors, out=gram)
+        return np.exp(gram, out=gram, dtype=np.float32, casting="same_kind")
 
     def frequencies(self, n_features: int, n: int, rng: np.random.Generator) -> Any:
         """Draw from N(0, I/σ_k²)."""
@@ -163,9 +171,9 @@ class Matern(Kernel):
         """Return the Gram matrix (n, m)."""
         return self._of(_minus_half_squared_distance(x, y, self._scale()))
 
-    def single(self, x: Any, y: Any) -> Any:
+    def single(self, x: Any, y: Any, out: Any = None) -> Any:
         """Return the Gram matrix in single precision."""
-        return self._of(_minus_half_squared_distance(x, y, self._scale()).astype(np.float32))
+        return self._of(_minus_half_squared_distance(x, y, self._scale(), np.float32))
 
     def _of(self, half: Any) -> Any:
         """Return the values at −t²/2."""
@@ -268,7 +276,7 @@ class Additive(Kernel):
         """Return the Gram matrix (n, m)."""
         return self._mean(self.base, np.zeros((len(x), len(y))), x, y)
 
-    def single(self, x: Any, y: Any) -> Any:
+    def single(self, x: Any, y: Any, out: Any = None) -> Any:
         """Return the Gram matrix in single precision."""
         return self._mean(self.base.single, np.zeros((len(x), len(y)), np.float32), x, y)
 
@@ -323,7 +331,7 @@ class Mixed(Kernel):
         """Return the Gram matrix (n, m)."""
         return self._mean(x, y, np.float64)
 
-    def single(self, x: Any, y: Any) -> Any:
+    def single(self, x: Any, y: Any, out: Any = None) -> Any:
         """Return the Gram matrix in single precision."""
         return self._mean(x, y, np.float32)
 
@@ -333,11 +341,10 @@ class Mixed(Kernel):
         total = np.zeros((len(x), len(y)), dtype)
         for j in range(p):
             here, there = x[:, j : j + 1], y[:, j : j + 1]
-            half = _minus_half_squared_distance(here, there, coarse / np.sqrt(p))
-            _add_at_both_scales(total, half.astype(dtype, copy=False))
+            half = _minus_half_squared_distance(here, there, coarse / np.sqrt(p), dtype)
+            _add_at_both_scales(total, half)
         total /= p
-        half = _minus_half_squared_distance(x, y, coarse)
-        _add_at_both_scales(total, half.astype(dtype, copy=False))
+        _add_at_both_scales(total, _minus_half_squared_distance(x, y, coarse, dtype))
         total /= 2.0 * len(MIXED_SCALES)
         return total
 
@@ -589,36 +596,51 @@ def convolved(
     return gram, gram * (middle / width) * (length**2 / width)
 
 
-def _minus_half_squared_distance(x: Any, y: Any, scale: float) -> Any:
-    """Return −½‖x_i − y_j‖²/scale²."""
-    half = np.empty((len(x), len(y)))
+def _minus_half_squared_distance(x: Any, y: Any, scale: float, dtype: Any = np.float64) -> Any:
+    """Return −½‖x_i − y_j‖²/scale², found in double and rounded to a type."""
+    half = np.empty((len(x), len(y)), dtype)
     for rows, part in _half_distances(x, y, scale):
         half[rows] = part
     return half
 
 
 def _half_distances(x: Any, y: Any, scale: float) -> Iterator[tuple[slice, Any]]:
-    """Yield −½‖x_i − y_j‖²/scale² of some x after the other, in a cache that is used again.
-
-    By one matrix product, with no further pass over the result:
-    [x, ‖x‖², 1] · [y/s², −1/2s², −‖y‖²/2s²]; centring on the y keeps the digits. Where they would
-    not suffice, as some x or y is very many bandwidths away, differences are taken one by one.
-    """
-    center = y.mean(axis=0)
-    left = np.empty((len(x), x.shape[1] + 2), order="F")  # what is done to columns is faster
-    np.subtract(x, center, out=left[:, :-2])
-    if max(_largest(left[:, :-2]), _largest(y - center)) > FAR_NORM * scale:
-        yield slice(None), -0.5 * cdist(x / scale, y / scale, "sqeuclidean")
+    """Yield −½‖x_i − y_j‖²/scale² of some x after the other, in a cache that is used again."""
+    factors = _factors(x, y, scale)
+    if factors is None:
+        yield slice(None), _far_distances(x, y, scale)
         return
-    np.einsum("ij,ij->i", left[:, :-2], left[:, :-2], out=left[:, -2])
-    left[:, -1] = 1.0
-    y = (y - center) / scale
-    right = np.vstack([y.T / scale, np.full(len(y), -0.5 / scale**2), -0.5 * np.sum(y**2, axis=1)])
+    left, right = factors
     n_rows = max(1, CACHE_BYTES // (8 * max(1, len(y))))
     cache = np.empty((min(n_rows, len(x)), len(y)))
     for start in range(0, len(x), n_rows):
         rows = slice(start, min(start + n_rows, len(x)))
         yield rows, np.matmul(left[rows], right, out=cache[: rows.stop - start])
+
+
+def _factors(x: Any, y: Any, scale: float) -> tuple[Any, Any] | None:
+    """Return two matrices whose product is −½‖x_i − y_j‖²/scale²: no further pass over it.
+
+    [x, ‖x‖², 1] · [y/s², −1/2s², −‖y‖²/2s²]; centring on the y keeps the digits. Where they would
+    not suffice, as some x or y is very many bandwidths away, None.
+    """
+    center = y.mean(axis=0)
+    left = np.empty((len(x), x.shape[1] + 2), order="F")  # what is done to columns is faster
+    np.subtract(x, center, out=left[:, :-2])
+    y = (y - center) / scale
+    with np.errstate(over="ignore"):  # infinity is far
+        np.einsum("ij,ij->i", left[:, :-2], left[:, :-2], out=left[:, -2])
+        norms = np.sum(y**2, axis=1)
+    farthest = max(np.sqrt(left[:, -2].max(initial=0.0)) / scale, np.sqrt(norms.max(initial=0.0)))
+    if not farthest <= FAR_NORM:
+        return None
+    left[:, -1] = 1.0
+    return left, np.vstack([y.T / scale, np.full(len(y), -0.5 / scale**2), -0.5 * norms])
+
+
+def _far_distances(x: Any, y: Any, scale: float) -> Any:
+    """Return −½‖x_i − y_j‖²/scale² of differences that are taken one by one."""
+    return -0.5 * cdist(x / scale, y / scale, "sqeuclidean")
 
 
 def _check_products(x: Any, y: Any, name: str) -> None:

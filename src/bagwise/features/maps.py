@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from jaxtyping import Float, Float32, Float64, Shaped
+from jaxtyping import Float, Float64, Shaped
 from scipy.spatial.distance import pdist
 
 from bagwise._utils.work import one_thread
@@ -368,8 +368,10 @@ class Features(Protocol):
         """Return φ(x) for every point."""
         ...
 
-    def single(self, points: Shaped[np.ndarray, "n p"]) -> Float32[np.ndarray, "n d"]:
-        """Return φ(x) in single precision, faster."""
+    def single(
+        self, points: Shaped[np.ndarray, "n p"], out: Float64[np.ndarray, "rows d"] | None = None
+    ) -> Float[np.ndarray, "n d"]:
+        """Return φ(x) in single precision, faster, perhaps in ``out``, of n rows or more."""
         ...
 
     def weight_gram(self) -> Float64[np.ndarray, "s s"]:
@@ -436,9 +438,11 @@ class LandmarkFeatures:
         """Return the kernel values (n, d)."""
         return self.kernel(self.scaling(points), self.landmarks)
 
-    def single(self, points: Shaped[np.ndarray, "n p"]) -> Float32[np.ndarray, "n d"]:
+    def single(
+        self, points: Shaped[np.ndarray, "n p"], out: Float64[np.ndarray, "rows d"] | None = None
+    ) -> Float[np.ndarray, "n d"]:
         """Return the kernel values in single precision."""
-        return self.kernel.single(self.scaling(points), self.landmarks)
+        return self.kernel.single(self.scaling(points), self.landmarks, out)
 
     def weight_gram(self) -> Float64[np.ndarray, "s s"]:
         """Return k(z, z)."""
@@ -479,7 +483,9 @@ class CoordinateFeatures:
         """Return φ(x) for every point."""
         raise NotImplementedError
 
-    def single(self, points: Shaped[np.ndarray, "n p"]) -> Float32[np.ndarray, "n d"]:
+    def single(
+        self, points: Shaped[np.ndarray, "n p"], out: Float64[np.ndarray, "rows d"] | None = None
+    ) -> Float[np.ndarray, "n d"]:
         """Return φ(x), rounded to single precision."""
         return self(points).astype(np.float32)
 

@@ -18,8 +18,8 @@ from bagwise.exceptions import BagwiseError
 
 __all__ = ["DaskEngine", "Engine", "LocalEngine", "as_engine"]
 
-# Parts at least into which data are cut, whoever works on them.
-LEAST_PARTS = 16
+# Parts into which data are cut, unless an engine knows better.
+PARTS = 16
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -41,7 +41,7 @@ class Engine(ABC):
     @property
     def n_parts(self) -> int:
         """Parts of very large data, of which each is summed before anything travels."""
-        return LEAST_PARTS
+        return PARTS
 
     def merge(self, parts: Iterable[Any], into: Callable[[Any, Any], Any]) -> Any:
         """Put parts together in their order: the first takes in the others, one by one."""

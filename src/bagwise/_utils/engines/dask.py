@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from typing import Any, Self, TypeVar
 
-from bagwise._utils.engines import LEAST_PARTS, Engine
+from bagwise._utils.engines import Engine
 from bagwise.exceptions import BagwiseError
 
 T = TypeVar("T")
@@ -19,8 +19,13 @@ S = TypeVar("S")
 # would only let results pile up.
 AHEAD = 2
 
-# Parts of the data for each thread of the workers.
+# Parts of the data for each thread of the workers: of shuffled rows each part has sums of all bags,
+# which travel and are merged here.
 PARTS_EACH = 4
+
+# Dask has its workers give memory back at once, by a variable of glibc: to get it again for each
+# batch of rows takes as long as half of the work. Without the variable it is as in any process.
+KEPT_MEMORY = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}
 
 # Seconds to wait for a scheduler that does not answer.
 PATIENCE = 20.0
@@ -50,15 +55,18 @@ class DaskEngine(Engine):
 
     def __init__(self, client: Any = None, *, workers: int | None = None) -> None:
         distributed = _distributed()
+        import dask
+
         self._own: list[Any] = []
         if workers is not None:
-            cluster = distributed.LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                processes=True,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",  # any port that is free
-            )
+            with dask.config.set(KEPT_MEMORY):
+                cluster = distributed.LocalCluster(
+                    n_workers=workers,
+                    threads_per_worker=1,
+                    processes=True,
+                    host="127.0.0.1",
+                    dashboard_address="127.0.0.1:0",  # any port that is free
+                )
             client = distributed.Client(cluster)
             self._own = [client, cluster]
         elif client is None:
@@ -85,7 +93,7 @@ class DaskEngine(Engine):
     def n_parts(self) -> int:
         """Some parts for each thread of the workers, so that none waits long for the last."""
         with self._reached(_distributed()):
-            return max(LEAST_PARTS, PARTS_EACH * sum(self.client.nthreads().values()))
+            return PARTS_EACH * max(1, sum(self.client.nthreads().values()))
 
     def map(self, work: Callable[..., T], pieces: Sequence[S], title: str) -> Iterator[T]:
         """Yield what the workers make of each piece, in the order of the pieces.

@@ -51,6 +51,7 @@ class Rows:
     left_out : ids of rows that the schema leaves out, as they have missing values
     gaps : number of missing values of each column that has any
     grouping : of the rows by bag, once somebody has looked at it
+    look : at the points, once somebody has had it
     """
 
     ids: tuple[Shaped[np.ndarray, " n_rows"], ...]
@@ -62,12 +63,81 @@ class Rows:
     gaps: dict[str, int]
 
     grouping: Grouping | None = None
+    look: Look | None = None
 
     def grouped(self) -> Rows:
         """Return the same with the grouping, unless there are no rows."""
         if self.grouping is not None or not len(self.points):
             return self
         return replace(self, grouping=group_columns(self.ids))
+
+    def looked_at(self) -> Rows:
+        """Return the same with a look at the points, unless there are no rows."""
+        if self.look is not None or not len(self.points):
+            return self
+        return replace(self, look=Look.of(self.points, self.weights))
+
+
+class Spread:
+    """Mean of points and Σ (x − center)², both (p,), and their number n, as batches come."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.center = self.squares = np.zeros(0)
+
+    def add(self, points: Float[np.ndarray, "m p"]) -> None:
+        """Merge mean and squares of these points with those before (Chan, Golub, LeVeque 1983)."""
+        if len(points):
+            center = points.mean(axis=0, dtype=np.float64)
+            gaps = (column - middle for column, middle in zip(points.T, center, strict=True))
+            squares = np.array([np.einsum("i,i->", gap, gap) for gap in gaps])
+            self._merge(len(points), center, squares)
+
+    def merge(self, other: Spread) -> None:
+        """Add mean and squares of other points."""
+        if other.n:
+            self._merge(other.n, other.center, other.squares)
+
+    def _merge(
+        self, m: int, center: Float64[np.ndarray, " p"], squares: Float64[np.ndarray, " p"]
+    ) -> None:
+        n = self.n
+        if n:
+            gap = center - self.center
+            center = self.center + gap * (m / (n + m))
+            squares = self.squares + squares + gap**2 * (n * m / (n + m))
+        self.center, self.squares, self.n = center, squares, n + m
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What some points look like, found beside whoever puts that together.
+
+    Attributes
+    ----------
+    ends : (2, p), least and largest value of each column
+    spread : of the points that have weight
+    """
+
+    ends: Float64[np.ndarray, "2 p"]
+    spread: Spread
+
+    @classmethod
+    def of(
+        cls, points: Float[np.ndarray, "m p"], weights: Float64[np.ndarray, " m"] | None = None
+    ) -> Look:
+        """Look at points, at least one.
+
+        Examples
+        --------
+        >>> look = Look.of(np.array([[1.0], [3.0]]))
+        >>> look.ends.tolist(), look.spread.center, look.spread.squares
+        ([[1.0], [3.0]], array([2.]), array([2.]))
+        """
+        ends = np.array([points.min(axis=0), points.max(axis=0)], dtype=np.float64)
+        spread = Spread()
+        spread.add(points if weights is None else points[weights > 0])
+        return cls(ends, spread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,10 +322,13 @@ class Census:
             return None
         pieces = self.bags.add(grouping)
         self.n_points += len(rows.points)
-        self.extremes.add(rows.points)
-        if self.spread is not None:
-            counted = slice(None) if rows.weights is None else rows.weights > 0
-            self.spread.add(rows.points[counted].astype(np.float64, copy=False))
+        if self.spread is None:
+            self.extremes.add(rows.points)
+        else:
+            look = rows.looked_at().look
+            assert look is not None
+            self.extremes.add(rows.points, look.ends)
+            self.spread.merge(look.spread)
         if self.constancy is not None and self.constancy.possible:
             bag_of_rows = pieces.grouping.unsort(np.repeat(pieces.codes, pieces.sizes))
             self.constancy.add(rows.points, bag_of_rows)
@@ -362,36 +435,6 @@ class Census:
         if len(empty):
             raise no_weight(self.bags.ids[empty[0]])
         return largest * total, total**2 / squares
-
-
-class Spread:
-    """Mean of points and Σ (x − center)², both (p,), and their number n, as batches come."""
-
-    def __init__(self) -> None:
-        self.n = 0
-        self.center = self.squares = np.zeros(0)
-
-    def add(self, points: Float64[np.ndarray, "m p"]) -> None:
-        """Merge mean and squares of these points with those before (Chan, Golub, LeVeque 1983)."""
-        if len(points):
-            center = points.mean(axis=0)
-            gaps = points - center
-            self._merge(len(points), center, np.multiply(gaps, gaps, out=gaps).sum(axis=0))
-
-    def merge(self, other: Spread) -> None:
-        """Add mean and squares of other points."""
-        if other.n:
-            self._merge(other.n, other.center, other.squares)
-
-    def _merge(
-        self, m: int, center: Float64[np.ndarray, " p"], squares: Float64[np.ndarray, " p"]
-    ) -> None:
-        n = self.n
-        if n:
-            gap = center - self.center
-            center = self.center + gap * (m / (n + m))
-            squares = self.squares + squares + gap**2 * (n * m / (n + m))
-        self.center, self.squares, self.n = center, squares, n + m
 
 
 def _same_in_both(

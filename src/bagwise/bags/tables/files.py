@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,10 @@ BATCH_NUMBERS = 1 << 22
 # many pieces, whatever the cluster, so that sums do not depend on it.
 PIECE_ROWS, PIECES = 1 << 20, 16
 
+# Parts at most into which a row group is cut that is more than twice as long as a piece: of each
+# the rows before it are read too, which takes a tenth of the time that it takes to sum them.
+CUTS = 4
+
 # Bytes of a column that are read at once; without this, whole row groups are.
 BUFFER_BYTES = 1 << 20
 
@@ -54,6 +59,7 @@ class Source:
     whole : what is needed of the table, if it is in memory
     dataset : of pyarrow, of Parquet on disk, see :func:`parquet_dataset`
     fragments, columns : of a piece of it, files and the row groups of each, and the types
+    span : of a piece, first row and end among the rows of these row groups, if not all are of it
     partition, pieces : of a data frame that lies with the workers of a cluster
     first_row : of a piece, its number in the whole table
 
@@ -73,6 +79,7 @@ class Source:
     batch_rows: int = BATCH_ROWS
     fragments: tuple[tuple[Any, tuple[int, ...] | None], ...] = ()
     columns: Any = None
+    span: tuple[int, int] | None = None
     partition: Any = None
     pieces: tuple[Any, ...] = ()  # Sources too
     first_row: int = 0
@@ -87,7 +94,10 @@ class Source:
         return replace(self, partition=partition)
 
     def split(self, piece_rows: int | None = None) -> tuple[Source, ...]:
-        """Cut Parquet on disk into pieces of whole row groups, of about so many rows at most."""
+        """Cut Parquet on disk into pieces of whole row groups, of about so many rows at most.
+
+        A row group that is far longer is cut itself, as two workers would else be one.
+        """
         if self.pieces:
             return self.pieces
         if piece_rows is None:
@@ -98,7 +108,7 @@ class Source:
         def close() -> None:
             chosen = tuple((fragments[k], tuple(found)) for k, found in groups.items())
             part = replace(self, n_rows=n, fragments=chosen, first_row=first, dataset=None)
-            pieces.append(replace(part, columns=self._columns))
+            pieces.extend(replace(part, columns=self._columns)._cut(piece_rows))
 
         for k, fragment in enumerate(fragments):
             with _readable(Path(fragment.path)):
@@ -113,6 +123,15 @@ class Source:
             close()
         return tuple(pieces)
 
+    def _cut(self, piece_rows: int) -> Iterator[Source]:
+        """Cut a piece into parts of its rows, if it is more than twice as long as it should be."""
+        n_parts = 1 if self.n_rows <= 2 * piece_rows else min(CUTS, -(-self.n_rows // piece_rows))
+        ends = [self.n_rows * k // n_parts for k in range(n_parts + 1)]
+        for start, stop in pairwise(ends):
+            span = None if n_parts == 1 else (start, stop)
+            first = self.first_row + start
+            yield replace(self, n_rows=stop - start, span=span, first_row=first)
+
     @property
     def can_join(self) -> bool:
         """Whether pieces can be put together again: partitions lie where they are."""
@@ -124,8 +143,14 @@ class Source:
         if len(pieces) == 1:
             return pieces[0]
         n_rows = sum(piece.n_rows for piece in pieces)
-        fragments = tuple(fragment for piece in pieces for fragment in piece.fragments)
-        return replace(pieces[0], n_rows=n_rows, fragments=fragments)
+        each = dict.fromkeys(piece.fragments for piece in pieces)  # parts of a row group share it
+        start = 0 if pieces[0].span is None else pieces[0].span[0]
+        return replace(
+            pieces[0],
+            n_rows=n_rows,
+            fragments=tuple(fragment for fragments in each for fragment in fragments),
+            span=(start, start + n_rows),
+        )
 
     @property
     def _columns(self) -> Any:
@@ -201,6 +226,8 @@ class Source:
             return iter((open_frame(self.partition),))
         n_rows = max(1, min(self.batch_rows, BATCH_NUMBERS // max(len(columns), width, 1)))
         found = _pieces(self._fragments(), self._columns, columns, n_rows)
+        if self.span is not None:
+            found = within(found, *self.span)
         return map(open_frame, filled(found, n_rows))
 
 
@@ -227,6 +254,26 @@ def _pieces(
         with _readable(Path(fragment.path)), pq.ParquetFile(fragment.open(), **options) as file:
             for batch in file.iter_batches(n_rows, row_groups=groups, columns=own):
                 yield _completed(batch, wanted, folders)
+
+
+def within(tables: Iterable[Any], start: int, stop: int) -> Iterator[Any]:
+    """Return the rows from one on and before another of tables that come one after the other.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> tables = [pa.table({"x": [0, 1, 2]}), pa.table({"x": [3, 4]}), pa.table({"x": [5]})]
+    >>> [table["x"].to_pylist() for table in within(tables, 1, 4)]
+    [[1, 2], [3]]
+    """
+    before = 0
+    for table in tables:
+        first, end = max(start - before, 0), min(stop - before, len(table))
+        if first < end:
+            yield table.slice(first, end - first)
+        before += len(table)
+        if before >= stop:
+            return
 
 
 def filled(tables: Iterable[Any], n_rows: int) -> Iterator[Any]:

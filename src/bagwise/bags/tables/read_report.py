@@ -221,11 +221,19 @@ class Extremes:
         self.ends = np.zeros((2, 0))  # least and largest value of each column
         self._counts = np.zeros((2, 0), dtype=np.int64)
 
-    def add(self, rows: Float[np.ndarray, "m p"]) -> None:
-        """Look at some rows of finite numbers."""
+    def add(
+        self, rows: Float[np.ndarray, "m p"], ends: Float64[np.ndarray, "2 p"] | None = None
+    ) -> None:
+        """Look at some rows of finite numbers, of which least and largest may be known."""
         step = max(256, CHUNK_NUMBERS // max(1, rows.shape[1]))
         for start in range(0, len(rows) if rows.size else 0, step):
-            self._add(rows[start : start + step])
+            part = rows[start : start + step]
+            self._add(part)
+            if ends is None:
+                own = np.array([part.min(axis=0), part.max(axis=0)], dtype=np.float64)
+                self._compare(part, own)
+        if ends is not None and rows.size:
+            self._compare(rows, ends)
 
     def _add(self, rows: Float[np.ndarray, "m p"]) -> None:
         if self._sample is None:
@@ -236,7 +244,9 @@ class Extremes:
             self._counts = np.zeros((2, p), dtype=np.int64)
         self._n += len(rows)
         self._sample.add(rows)
-        ends = np.array([rows.min(axis=0), rows.max(axis=0)], dtype=np.float64)
+
+    def _compare(self, rows: Float[np.ndarray, "m p"], ends: Float64[np.ndarray, "2 p"]) -> None:
+        """Count how often the ends of rows are those of all."""
         for side, further in enumerate((ends[0] < self.ends[0], ends[1] > self.ends[1])):
             self._counts[side, further] = 0
             self.ends[side, further] = ends[side, further]

@@ -449,8 +449,9 @@ class Counting:
         self._pieces: list[PieceBags] | None = None
 
     def prepare(self, used: Used) -> Rows:
-        """Make arrays of some rows, and group them."""
-        return used.arrays(self._schema).grouped()
+        """Make arrays of some rows, group them and, if they are not kept, look at their points."""
+        rows = used.arrays(self._schema).grouped()
+        return rows if self._keep else rows.looked_at()
 
     def add(self, rows: Rows) -> None:
         """Count some rows."""

@@ -287,7 +287,9 @@ class Schema:
         single = bool(types) and all(isinstance(dtype, nw.Float32) for dtype in types)
         names = self._names(columns)
         dtype = np.float32 if single else np.float64
-        out = np.zeros((len(table), len(names)), dtype, order=layout)
+        encoded = any(name in self.one_hot for name in columns)
+        new = np.zeros if encoded else np.empty  # ones are put among zeros
+        out = new((len(table), len(names)), dtype, order=layout)
         start = 0
         for name in columns:
             if name in self.one_hot:
