@@ -211,6 +211,20 @@ def check_classes(y: Any, bags: Any) -> tuple[np.ndarray, np.ndarray]:
     return classes, which.astype(np.int64)
 
 
+def looks_like_classes(y: Any) -> bool:
+    """Whether labels are classes, when no model says so: not numbers, or of two values.
+
+    Examples
+    --------
+    >>> looks_like_classes([0, 1, 1]), looks_like_classes(["a", "b"]), looks_like_classes([1, 2, 3])
+    (True, True, False)
+    """
+    labels = array_per_bag(y, None)
+    if labels.dtype.kind not in "fiu":
+        return True
+    return len(np.unique(labels[np.isfinite(labels)])) == 2
+
+
 def _one_per_bag(labels: np.ndarray, bags: Any) -> np.ndarray:
     labels = labels.ravel() if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim != 1:

@@ -450,14 +450,13 @@ def _embedding(name: Any, default: Any) -> Any:
 
 
 def are_classes(labels: np.ndarray, task: str) -> bool:
-    """Whether labels are classes: if so said, or if they are no numbers, or two numbers."""
-    numeric = labels.dtype.kind in "fiu"
-    if task == "numbers":
-        if not numeric:
-            raise InvalidLabelsError.because(
-                f"the labels are {labels.dtype.name}, such as {labels[0]!r}",
-                "numbers, as --task numbers says",
-                "Use --task classes, or another --label.",
-            )
-        return False
-    return task == "classes" or not numeric or len(np.unique(labels)) == 2
+    """Whether labels are classes: if so said, or if nothing is said and they look like it."""
+    from bagwise.bags.per_bag import looks_like_classes
+
+    if task == "numbers" and labels.dtype.kind not in "fiu":
+        raise InvalidLabelsError.because(
+            f"the labels are {labels.dtype.name}, such as {labels[0]!r}",
+            "numbers, as --task numbers says",
+            "Use --task classes, or another --label.",
+        )
+    return looks_like_classes(labels) if task == "auto" else task == "classes"

@@ -11,7 +11,7 @@ from typing import Any
 
 from bagwise._utils.levels import LEVEL, check_level
 from bagwise.bags.bags import as_bags
-from bagwise.bags.per_bag import array_per_bag
+from bagwise.bags.per_bag import array_per_bag, looks_like_classes
 from bagwise.estimators.cross_validation import out_of_fold
 from bagwise.estimators.folds import splits_of
 from bagwise.exceptions import BagwiseError
@@ -21,7 +21,6 @@ from bagwise.inspection.report.case import (
     check_models,
     check_predictions,
     labels_of,
-    looks_like_classes,
     points_of,
 )
 from bagwise.inspection.report.folds import baseline, make_folds, random_parts

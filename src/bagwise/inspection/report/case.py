@@ -12,7 +12,7 @@ from jaxtyping import Float64
 from sklearn.base import is_classifier
 
 from bagwise.bags.bags import Bags, BagStream
-from bagwise.bags.per_bag import array_per_bag, check_classes, check_labels
+from bagwise.bags.per_bag import check_classes, check_labels
 from bagwise.exceptions import BagwiseError
 from bagwise.predictions.joined import Joined, Piece, joined
 from bagwise.predictions.metrics import ClassPredictive
@@ -116,20 +116,6 @@ def labels_of(
         return labels, labels, None
     known, which = check_classes(y, bags)
     return known[which], which.astype(np.float64), known
-
-
-def looks_like_classes(y: Any) -> bool:
-    """Whether labels are classes, when no model says so: not numbers, or of two values.
-
-    Examples
-    --------
-    >>> looks_like_classes([0, 1, 1]), looks_like_classes(["a", "b"]), looks_like_classes([1, 2, 3])
-    (True, True, False)
-    """
-    labels = array_per_bag(y, None)
-    if labels.dtype.kind not in "fiu":
-        return True
-    return len(np.unique(labels[np.isfinite(labels)])) == 2
 
 
 def check_models(models: Any) -> bool:
