@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bagwise.inference.learning import solve_each
+from bagwise.inference.pencil import solve_each
 from benchmarks.bench_report import Section, Target, interleaved
 
 TARGET = Target(20.0, at_least=True, unit="×")

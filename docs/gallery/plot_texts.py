@@ -4,7 +4,8 @@ How many stars does a review give, and which words say so?
 
 A text is a bag of words. A word becomes numbers by the pieces it is spelt with (hashing), so
 nothing has to be downloaded, and words that are spelt alike are alike. Reviews here are made up,
-of 2 to 60 words: of a short one the answer should be less sure.
+of 2 to 60 words: of a short one the answer should be less sure. Most words say nothing, and the
+model is to find out which.
 """
 
 import matplotlib.pyplot as plt
@@ -48,10 +49,25 @@ vector = dict(zip(vocabulary, numbers, strict=True))
 bags = bagwise.Bags.from_list([[vector[word] for word in text] for text in texts])
 
 # %%
-model = bagwise.ShrinkageRegressor(bagwise.KernelEmbedding(50, bandwidth=0.5))
-model.fit(bags[:300], stars[:300])
+# The same model twice: all words of a review count alike; or each has a weight, which is learnt.
+# A review of ten words of which two count is then as unsure as one of two.
+fixed = bagwise.KernelEmbedding(50, bandwidth=0.5)
+weighed = bagwise.KernelEmbedding(50, bandwidth=0.5, learn="point_weights")
+models = [bagwise.ShrinkageRegressor(each) for each in (fixed, weighed)]
+for model in models:
+    model.fit(bags[:300], stars[:300])
+for name, model in zip(("all alike", "weighed"), models, strict=True):
+    missed = -model.predict_dist(bags[300:]).log_prob(stars[300:]).mean()
+    print(f"{name:9s}  −log density of new reviews {missed:.2f}")
 p = model.predict_dist(bags[300:])
 print(bagwise.evaluate(p, stars[300:], edges=(1, 6, 20), level=0.9))
+
+# %%
+# The words with the most and the least weight.
+logs = model.features_(numbers) @ model.features_.point_weights
+by_weight = [vocabulary[i] for i in np.argsort(logs)]
+print("most:", *by_weight[:-9:-1])
+print("least:", *by_weight[:8])
 
 # %%
 # One review: what each of its words adds to the stars.

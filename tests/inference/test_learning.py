@@ -7,22 +7,28 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.linalg import fractional_matrix_power
 
 import bagwise
 from bagwise import Bags, KernelEmbedding, NetworkEmbedding
-from bagwise.embedding.sums import summarise
+from bagwise.embedding.posterior import kernel_model
+from bagwise.embedding.prior import learnt_model
+from bagwise.embedding.sums import BagStats, summarise
 from bagwise.estimators.base import Pooled
 from bagwise.features.learnable import learnable
 from bagwise.heads.learning import learning_problem
-from bagwise.inference import Training
+from bagwise.inference import Training, learning
 from bagwise.inference.learning import (
+    between_bags,
     evidence,
     log_likelihoods,
     loss_of_bags,
-    solve_each,
+    standardised,
     start,
     statistics,
 )
+from bagwise.inference.pencil import power, solve_each
+from bagwise.inference.second_level import Coordinates, Scales
 from bagwise.inference.training import TrainingData
 
 
@@ -47,7 +53,8 @@ def problem_of(model, bags, y, what):
     task = model.make_task(bags, y)
     stats = summarise(bags, model.features_)
     head = model._fit_head_alone(Pooled(model.features_, stats), task)
-    problem = learning_problem(head, model.features_, task, what, 0.01)
+    prior = getattr(model, "prior", "kernel")
+    problem = learning_problem(head, model.features_, task, what, 0.01, prior)
     none = np.zeros(0, dtype=np.int64)
     data = TrainingData(problem, bags, model.features_.scaling, Training("bandwidth"), none)
     return model, head, task, problem, data.all_bags()
@@ -99,6 +106,31 @@ def test_its_gradient_is_that_of_differences(equal):
             loss(*given[:k], given[k] + step * way, *given[k + 1 :]) for step in (1e-6, -1e-6)
         )
         assert_allclose(jnp.sum(slope * way), (ahead - behind) / 2e-6, rtol=2e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("p", [-0.7, 0.5, 1.0, 1.6])
+@pytest.mark.parametrize("equal", [False, True], ids=["distinct", "repeated eigenvalues"])
+def test_powers_are_those_of_scipy_and_their_gradients_those_of_differences(p, equal):
+    C = np.diag([2.0, 2.0, 2.0, 5.0]) if equal else pieces()[0]
+    assert_allclose(power(C, p), fractional_matrix_power(C, p), rtol=1e-9, atol=1e-12)
+    rng = np.random.default_rng(1)
+    weights, way = rng.normal(size=(4, 4)), rng.normal(size=(4, 4))
+    way = way + way.T
+
+    def loss(C, p):
+        return jnp.sum(weights * power(C, p))
+
+    by_matrix, by_power = jax.grad(loss, argnums=(0, 1))(C, p)
+    ahead, behind = (loss(C + step * way, p) for step in (1e-6, -1e-6))
+    assert_allclose(jnp.sum(by_matrix * way), (ahead - behind) / 2e-6, rtol=1e-6, atol=1e-8)
+    ahead, behind = (loss(C, p + step) for step in (1e-6, -1e-6))
+    assert_allclose(by_power, (ahead - behind) / 2e-6, rtol=1e-6, atol=1e-8)
+
+
+def test_a_power_of_a_matrix_without_full_rank_is_finite_and_so_is_its_gradient():
+    C = np.diag([0.0, 0.0, 1.0])
+    slope = jax.grad(lambda C: jnp.sum(power(C, 0.3)))(C)
+    assert np.isfinite(power(C, -1.0)).all() and np.isfinite(slope).all()
 
 
 # ---------------------------------------------------------------- the same as the exact path
@@ -179,6 +211,34 @@ def test_the_evidence_is_that_of_a_dense_gaussian():
     assert_allclose(left, np.mean(0.5 * (np.log(var) + miss**2 / var)), rtol=1e-8)
 
 
+def test_what_a_process_sees_is_what_its_coordinates_are():
+    R, S, sizes, rows = pieces()
+    model = kernel_model(np.zeros(4), S, R, 1e9)
+    stats = BagStats(rows, sizes, S)
+    scales = Scales(prior_scale=0.7, tilt=-1.4, sampling=0.5)
+    posterior = replace(model.posterior(stats, 0.7), sampling=0.5)
+    z = Coordinates(model.spectrum, scales).mean(posterior)
+    theta = {"prior_scale": jnp.log(0.7), "tilt": jnp.asarray(-1.4)}
+    found = standardised(R, S, rows, sizes / 0.5, theta)
+    assert_allclose(found @ found.T, z @ z.T, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("equal", [False, True], ids=["distinct", "of one size"])
+def test_the_covariance_between_bags_is_that_of_the_learnt_prior(equal, monkeypatch):
+    monkeypatch.setattr(learning, "EM_STEPS", 200)
+    rng, n = np.random.default_rng(2), 300
+    R, S, _, _ = pieces()
+    sizes = np.full(n, 4.0) if equal else np.repeat([2.0, 4.0, 9.0, 30.0], n // 4)
+    between = np.diag([3.0, 1.0, 0.5, 0.1])
+    rows = rng.multivariate_normal(np.zeros(4), between, n)
+    rows += rng.multivariate_normal(np.zeros(4), S, n) / np.sqrt(sizes)[:, None]
+    model = learnt_model(kernel_model(np.zeros(4), S, R, 1e9), BagStats(rows, sizes, S))
+    expected = (model.landmark_map * model.spectrum) @ model.landmark_map.T
+    found = jax.jit(between_bags)(R, S, rows, jnp.asarray(sizes))
+    # what the prior of it is worth 20 bags differs: η there counts no direction below 0
+    assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
+
+
 # ---------------------------------------------------------------- gradients of everything
 
 
@@ -203,8 +263,9 @@ WHAT = ("bandwidth", "ard", "landmarks", "point_weights")
         (bagwise.FrequentistShrinkageRegressor(KernelEmbedding(4, bandwidth=1.0)), WHAT),
         (bagwise.BayesianLinearRegressor(KernelEmbedding(4, bandwidth=1.0)), WHAT),
         (bagwise.DistributionGPRegressor(KernelEmbedding(4, bandwidth=1.0)), WHAT),
+        (bagwise.DistributionGPRegressor(KernelEmbedding(4, bandwidth=1.0), prior="kernel"), WHAT),
     ],
-    ids=["shrinkage", "z", "convolved", "network", "frequentist", "blr", "gp"],
+    ids=["shrinkage", "z", "convolved", "network", "frequentist", "blr", "gp", "gp of k"],
 )
 def test_gradients_are_those_of_differences(model, what):
     bags, y = some_bags()

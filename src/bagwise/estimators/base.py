@@ -281,8 +281,9 @@ class BagEstimator(ShowsLearnt, TakesBags):
         kept[out] = 0.0
         few = self._fit_head_alone(pooled, replace(task, weights=kept))
         floor = getattr(self, "covariance_floor", COVARIANCE_FLOOR)
+        prior = getattr(self, "prior", "kernel")
         parts = tuple(
-            learning_problem(each, pooled.features, task, training.what, floor)
+            learning_problem(each, pooled.features, task, training.what, floor, prior)
             for each in (few, head)
         )
         scaling = pooled.features.scaling  # type: ignore[attr-defined]

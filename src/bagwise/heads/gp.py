@@ -24,8 +24,7 @@ NODES = 32
 
 # Where features are learnt: variances of f and its length by the evidence at the start, labels of
 # unit variance and embeddings of unit norm; noise is not begun at 0, which it would hardly leave.
-START_LINEAR, START_GAUSS, START_LENGTH = 0.3, 1.0, 1.0
-START_NOISE = 0.01
+START_NOISE = 1e-3
 LEAST_PRIOR_SCALE = 1e-6
 
 NO_SPREAD = Spread(np.zeros(2), np.ones(2), np.zeros(6))
@@ -289,16 +288,13 @@ class GPHead:
         return Response(slope, self.model.prior_mean, level, gamma)
 
     def learning_start(self) -> LearningStart:
-        """Return where features are learnt from, by the evidence of a simpler kernel."""
+        """Return where features are learnt from: by the evidence, at the scales found."""
         scales = self.scales
-        start = {
-            "linear": np.log(START_LINEAR),
-            "gauss": np.log(START_GAUSS),
-            "length": np.log(START_LENGTH),
-            "noise": np.log(max(scales.noise, START_NOISE)),
-            "size_noise": np.log(max(scales.size_noise, START_NOISE)),
-            "prior_scale": np.log(max(scales.prior_scale, LEAST_PRIOR_SCALE)),
-        }
+        least = {"noise": START_NOISE, "size_noise": START_NOISE, "prior_scale": LEAST_PRIOR_SCALE}
+        names = ("linear", "gauss", "length", "noise", "size_noise", "prior_scale")
+        start = {name: np.log(max(getattr(scales, name), least.get(name, 0.0))) for name in names}
+        start["size_noise"] += np.log(self.sizing.typical)  # of c/N
+        start |= {"tilt": scales.tilt}
         return LearningStart(start, sampling=scales.sampling, evidence=True)
 
     def _shared(self, design: Float64[np.ndarray, "n r"]) -> Float64[np.ndarray, "n m"] | float:

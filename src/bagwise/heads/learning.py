@@ -17,7 +17,12 @@ OF_A_CLASS = ("alpha", "gamma")
 
 
 def learning_problem(
-    head: AnyHead, features: Features, task: Task, what: Sequence[str], floor: float
+    head: AnyHead,
+    features: Features,
+    task: Task,
+    what: Sequence[str],
+    floor: float,
+    prior: str = "kernel",
 ) -> LearningProblem:
     """Return what is to be minimised to learn features, starting from a head that was fitted.
 
@@ -42,6 +47,7 @@ def learning_problem(
         ridge=begun.ridge,
         evidence=begun.evidence,
         floor=floor,
+        between=begun.evidence and begun.shrinks and prior == "learnt",
     )
 
 

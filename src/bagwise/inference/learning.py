@@ -10,12 +10,13 @@ start. For linear heads that is (:mod:`bagwise.inference.shrinkage`)
 with R, Σ, m0 and μ̂ all moving. J is a sum over bags, so that minibatches will do. The evidence of
 Bayesian linear regression and of Gaussian processes is not: it takes all bags at once,
 
-    y ~ N(0, a G + b exp(−D/2ℓ²) + 10 F F^T + diag(σ²/w + c/N))
-    G_ij = η² (A_i^-1 δ_i)·R (A_j^-1 δ_j),  δ_i = μ̂_i − m0
+    y ~ N(0, a Z Z^T + b exp(−D/2ℓ²) + 10 F F^T + diag(σ²/w + c/N))
 
-D the squared distances of G. The products A_i^-1 δ_i for all sizes come from one eigenbasis of
-(R, Σ), and their derivative is written by hand: eigenvectors are never differentiated, so that
-equal eigenvalues do no harm, and a gradient costs O(n d²) beside one decomposition.
+with rows z_i of Z the standardised embeddings of the process, at their posterior means, and D their
+squared distances (:func:`standardised`); of Bayesian linear regression Z are the means themselves,
+and b is 0. R is then the covariance between bags that the bags show, as in the process itself: it
+moves with the features. Learnt by the kernel's R in its place, features gained what the process
+had found already by its prior, and lost elsewhere.
 
 What is learnt here are the features alone: the head is fitted again to them, exactly.
 """
@@ -29,10 +30,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import cho_factor, cho_solve, solve_triangular
+from jax.scipy.linalg import cho_factor, cho_solve
 
+from bagwise.embedding.prior import PSEUDO_BAGS
 from bagwise.features.learnable import Learnable, Params
 from bagwise.inference.density import LIBRARY
+from bagwise.inference.pencil import power, solve_each, whitened
 from bagwise.inference.shrinkage import LEAST_NOISE, LOG_SCALE_SD
 from bagwise.likelihoods.base import Likelihood
 
@@ -47,6 +50,14 @@ NULL = 1e-10
 
 # Least τ that features are learnt with: what is left open of a bag is then as good as nothing.
 LEAST_SAMPLING = 1e-3
+
+# Standard deviation of the logs of columns' scales by their prior: some columns say twice as much
+# as others. Without it dozens of columns fit some hundred labels by their scales alone.
+LOG_ARD_SD = 0.5
+
+# Groups of bags of about one size, and steps, by which the covariance between bags is found.
+SIZE_GROUPS = 4
+EM_STEPS = 5
 
 # Share of a minibatch in the running covariance of features.
 MOVING = 0.1
@@ -71,6 +82,7 @@ class LearningProblem:
     shrinks : whether the embedding is a posterior;  spreads : whether its variance counts
     ridge : whether weights are penalised as they are, and not by K_z
     evidence : whether labels are told by the evidence of all bags
+    between : whether the embedding's prior covariance is the one that the bags show
     floor : of Σ, as a share of its average
     """
 
@@ -87,49 +99,11 @@ class LearningProblem:
     ridge: bool
     evidence: bool
     floor: float
+    between: bool = False
 
     def worth(self, sizes: Any) -> Any:
         """Return N/τ, what bags are worth as samples."""
         return sizes / max(self.sampling, LEAST_SAMPLING)
-
-
-@jax.custom_vjp
-def solve_each(R: Any, S: Any, eta: Any, sizes: Any, rows: Any) -> Any:
-    """Return (ηR + S/N_i)^-1 row_i (n, d) for a row of each bag, or one (1, d) for all.
-
-    With a basis B in which B^T S B = 1 and B^T R B = diag(λ), it is t_i B^T with
-    t_i = row_i B / (ηλ + 1/N_i); the derivative is a few products of t with what is pulled back.
-    """
-    return _solve_each(R, S, eta, sizes, rows)[0]
-
-
-def _solve_each(R: Any, S: Any, eta: Any, sizes: Any, rows: Any) -> tuple[Any, Any]:
-    root = jnp.linalg.cholesky(S)
-    half = solve_triangular(root, R, lower=True)
-    spectrum, turned = jnp.linalg.eigh(solve_triangular(root, half.T, lower=True))
-    basis = solve_triangular(root.T, turned, lower=False)
-    spectrum = jnp.maximum(spectrum, 0.0)
-    whole = eta * spectrum + 1.0 / sizes[:, None]
-    t = (rows @ basis) / whole
-    return t @ basis.T, (basis, spectrum, whole, t, eta, sizes, len(rows))
-
-
-def _solve_each_pulled(kept: Any, pull: Any) -> tuple[Any, ...]:
-    basis, spectrum, whole, t, eta, sizes, n_rows = kept
-    p = (pull @ basis) / whole
-    product, by_size = (basis @ (each.T @ t) @ basis.T for each in (p, p / sizes[:, None]))
-    both = p * t
-    own = p if n_rows == len(t) else jnp.sum(p, axis=0, keepdims=True)
-    return (
-        -eta * 0.5 * (product + product.T),
-        -0.5 * (by_size + by_size.T),
-        -jnp.sum(both @ spectrum),
-        jnp.sum(both, axis=1) / sizes**2,
-        own @ basis.T,
-    )
-
-
-solve_each.defvjp(_solve_each, _solve_each_pulled)
 
 
 def statistics(features: Learnable, params: Params, batch: Batch) -> tuple[Any, Any, Any, Any]:
@@ -230,8 +204,13 @@ def _penalty(problem: LearningProblem, params: dict[str, Any], weight_var: Any) 
 
 
 def _doubt(params: dict[str, Any]) -> Any:
-    """Return −log prior of the weights of points, see Weighing in bagwise.features.learnable."""
-    return 0.5 * jnp.sum(params["features"].get("point_weights", jnp.zeros(1)) ** 2)
+    """Return −log prior of what moves: weights of points (Weighing) and scales of columns.
+
+    Of scales it is that of their differences: what they have in common is a bandwidth.
+    """
+    features = params["features"]
+    logs, weights = (features.get(name, jnp.zeros(1)) for name in ("ard", "point_weights"))
+    return 0.5 * (jnp.sum(weights**2) + jnp.sum((logs - logs.mean()) ** 2) / LOG_ARD_SD**2)
 
 
 def evidence(problem: LearningProblem, params: dict[str, Any], batch: Batch) -> tuple[Any, Any]:
@@ -272,15 +251,57 @@ def _gram(problem: LearningProblem, params: dict[str, Any], batch: Batch) -> tup
         inner = gaps @ gaps.T
         return jnp.exp(theta["linear"]) * inner / jnp.mean(jnp.diag(inner)), sizes
     R, _, _ = problem.features.prior(params["features"])
-    eta = jnp.exp(theta["prior_scale"])
-    within, worth = _with_floor(within, problem.floor), problem.worth(sizes)
-    solved = eta * solve_each(R, within, eta, worth, gaps)
-    inner = solved @ R @ solved.T
-    inner = inner / jnp.mean(jnp.diag(inner))  # so that scales mean the same whatever the features
+    within = _with_floor(within, problem.floor)
+    if problem.between:
+        R = between_bags(R, within, gaps, sizes)
+    z = standardised(R, within, gaps, problem.worth(sizes), theta)
+    inner = z @ z.T
     norms = jnp.diag(inner)
     apart = jnp.maximum(norms[:, None] + norms - 2.0 * inner, 0.0)
     gauss = jnp.exp(theta["gauss"]) * jnp.exp(-0.5 * apart / jnp.exp(2.0 * theta["length"]))
     return jnp.exp(theta["linear"]) * inner + gauss, sizes
+
+
+def standardised(R: Any, within: Any, gaps: Any, sizes: Any, theta: Theta) -> Any:
+    """Return what a process sees of the bags, z_i (n, d), up to a rotation.
+
+    With L L^T = Σ and C = L^-1 R L^-T, whose eigenvalues are λ,
+
+        z_i = (L^-1 δ_i) √η (ηC + 1/N_i)^-1 C^((1−q)/2) / √tr C^-q
+
+    which is z of :class:`bagwise.inference.second_level.Coordinates`.
+    """
+    root, eta, tilt = jnp.linalg.cholesky(within), jnp.exp(theta["prior_scale"]), theta["tilt"]
+    C = whitened(R, root)
+    solved = solve_each(R, within, eta, sizes, gaps) @ root
+    total = jnp.trace(power(C, -tilt))
+    return jnp.sqrt(eta / total) * solved @ power(C, 0.5 * (1.0 - tilt))
+
+
+def between_bags(R: Any, within: Any, gaps: Any, sizes: Any) -> Any:
+    """Return the covariance of embeddings between bags that the bags show.
+
+    That of :func:`bagwise.embedding.prior.learnt_model`, after some steps of its search from above:
+    the covariance of the means. Bags are grouped by size, and a group has its average 1/N.
+    """
+    n, order = len(gaps), jax.lax.stop_gradient(jnp.argsort(sizes))
+    groups = [order[part] for part in np.array_split(np.arange(n), min(SIZE_GROUPS, n))]
+    factor = cho_factor(within, lower=True)
+    seen, own = (jnp.trace(cho_solve(factor, each)) for each in (gaps.T @ gaps / n, R))
+    center = PSEUDO_BAGS * (seen / own) * R
+    scatters = [gaps[bags].T @ gaps[bags] for bags in groups]
+    noises = [within * jnp.mean(1.0 / sizes[bags]) for bags in groups]
+    counts = [float(len(bags)) for bags in groups]
+
+    def step(B: Any, _: Any) -> tuple[Any, None]:
+        total = center
+        for scatter, noise, count in zip(scatters, noises, counts, strict=True):
+            gain = cho_solve(cho_factor(B + noise, lower=True), B)  # G^T
+            total = total + gain.T @ scatter @ gain + count * (B - B @ gain)
+        return 0.5 * (total + total.T) / (PSEUDO_BAGS + n), None
+
+    first = (center + gaps.T @ gaps) / (PSEUDO_BAGS + n)
+    return jax.lax.scan(step, first, None, length=EM_STEPS)[0]
 
 
 def start(problem: LearningProblem) -> dict[str, Any]:
