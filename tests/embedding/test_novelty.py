@@ -8,7 +8,7 @@ from scipy import stats as distributions
 
 from bagwise.embedding.novelty import Novelty, Usual
 from bagwise.embedding.sums import BagStats
-from bagwise.inspection.report.surroundings import UNLIKE
+from bagwise.inspection.report.reasons import UNLIKE
 
 SIZES = np.array([1, 3, 20, 400])
 
