@@ -1,13 +1,12 @@
 """``python -m bagwise`` is the command ``bagwise``; Ctrl-C stops it cleanly from the beginning.
 
-So nothing is imported before :func:`main` runs that Python has not imported itself, but ``gc`` and
+So nothing is imported before :func:`main` runs that Python has not imported itself, but
 ``signal``: the libraries behind the commands take their time, and an interrupt in the middle of an
 import is a traceback, an ImportError, or lost.
 """
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -23,10 +22,6 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGALRM") if hasattr(si
 # Seconds after which to look again whether an import is over.
 AGAIN = 0.02
 
-# Objects that are made before some are looked for that nobody needs: while libraries are imported,
-# a tenth of the time goes there for nothing.
-COLLECTED_AFTER = 100_000
-
 INTERRUPTED = 130
 STOPPED = "bagwise: stopped; nothing was written\n"
 
@@ -40,7 +35,6 @@ def main() -> None:
         for number in SIGNALS:
             signal.signal(number, _stop)
     _open_closed()
-    gc.set_threshold(COLLECTED_AFTER)
     try:
         from bagwise.cli import main as run
 
