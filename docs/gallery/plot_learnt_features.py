@@ -31,7 +31,7 @@ train, new = slice(0, 400), slice(400, None)
 # %%
 # The same model twice, with 30 landmarks. A fifth of the training images is held out and says
 # when to end; new images have no say.
-learn = Training("bandwidth, ard, landmarks", epochs=8)
+learn = Training("bandwidth, ard, landmarks", epochs=6)
 embeddings = {
     "fixed": bagwise.KernelEmbedding(30),
     "learnt": bagwise.KernelEmbedding(30, learn=learn),
