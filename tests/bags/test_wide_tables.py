@@ -12,7 +12,7 @@ import pytest
 
 from bagwise.bags.bags import Bags
 
-FEW, MANY = 500, 4000
+FEW, MANY = 1000, 8000
 # What is linear takes 8 times as long for 8 times the columns, what is quadratic 64 times.
 AT_MOST = 24
 
