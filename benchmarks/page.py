@@ -57,6 +57,8 @@ results/coverage
 results/conformal
 results/learning
 results/classes
+results/ablations
+results/fresh_sets
 results/musk
 ```
 """

@@ -94,3 +94,21 @@ def pytest_terminal_summary(terminalreporter):
             f"Left out for want of a browser: {len(left_out)} tests of {files}. "
             "On Debian: apt-get install chromium chromium-driver"
         )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _files_are_read_in_every_pass():
+    """Have streams read their files again, however short, but for tests of what is kept."""
+    from bagwise.bags.tables import reader
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader, "KEPT_BYTES", 0)
+        yield
+
+
+@pytest.fixture
+def kept_streams(monkeypatch):
+    """Let streams keep the rows of short files, as they do for users."""
+    from bagwise.bags.tables import reader
+
+    monkeypatch.setattr(reader, "KEPT_BYTES", 1 << 29)

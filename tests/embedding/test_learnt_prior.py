@@ -79,3 +79,26 @@ def test_scale_by_moments():
     _, stats = bags(5000, seed=4)
     model = kernel_model(np.zeros(3), np.eye(3), GRAM, 50.0)
     assert_allclose(model.posterior(stats).moment_scale(), np.trace(BETWEEN) / 3.5, rtol=0.1)
+
+
+def minus_log_posterior(between, stats, center, pseudo_bags):
+    """−log of the density of bags and prior, bag by bag and by dense matrices."""
+    total = 0.5 * pseudo_bags * np.linalg.slogdet(between)[1]
+    total += 0.5 * pseudo_bags * np.trace(np.linalg.solve(between, center))
+    for t, n in zip(stats.mean - stats.mean.mean(axis=0), stats.sizes, strict=True):
+        covariance = between + np.eye(len(t)) / n
+        total += 0.5 * (np.linalg.slogdet(covariance)[1] + t @ np.linalg.solve(covariance, t))
+    return total
+
+
+def test_the_prior_is_the_most_probable_one():
+    _, stats = bags(60, seed=3)
+    model = kernel_model(stats.mean.mean(axis=0), np.eye(3), GRAM, 50.0)
+    center = model.posterior(stats).moment_scale() * GRAM
+    found = covariance(learnt_model(model, stats, pseudo_bags=20.0))
+    least = minus_log_posterior(found, stats, center, 20.0)
+    rng = np.random.default_rng(4)
+    for size in (0.3, 0.1, 0.03):  # any other is less so
+        for _ in range(10):
+            root = np.linalg.cholesky(found) @ (np.eye(3) + size * rng.normal(size=(3, 3)))
+            assert least < minus_log_posterior(root @ root.T, stats, center, 20.0) + 1e-4

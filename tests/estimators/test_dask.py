@@ -51,6 +51,7 @@ MODELS = {
 }
 CLASSES = {name for name, model in MODELS.items() if hasattr(model, "class_weight")}
 N_ROWS, N_BAGS = 100_000, 120
+MANY_ROWS = 1_000_000
 ROLES = {"bag": "bag", "features": ["a", "b"], "covariates": ["age"], "weights": "w"}
 
 
@@ -105,6 +106,29 @@ def streams(path, engine):
 def test_every_estimator_is_that_of_one_machine(streams, name):
     (far, y), (near, known) = streams["wide" if name in CLASSES else "y"]
     assert len(far._pieces) > 4
+    assert_array_equal(y, known)
+    model, other = (clone(MODELS[name]).fit(X, y) for X in (far, near))
+    assert_same(model, other, far, near)
+
+
+@pytest.fixture(scope="module")
+def long_streams(tmp_path_factory, engine):
+    """The same of a million points."""
+    path = write(tmp_path_factory.mktemp("rows") / "many.parquet", MANY_ROWS)
+    some = {"piece_rows": 100_000}
+    return {
+        label: (scan(path, engine, label, **some), scan(path, None, label, **some))
+        for label in ("y", "wide")
+    }
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.long] * (n != "frequentist")) for n in MODELS]
+)
+def test_a_million_points_on_the_cluster_are_those_of_one_machine(long_streams, name):
+    (far, y), (near, known) = long_streams["wide" if name in CLASSES else "y"]
+    assert far.n_points == MANY_ROWS and len(far._pieces) == 10
+    assert all(len(piece.bags) == N_BAGS for piece in far._pieces)  # all bags in all pieces
     assert_array_equal(y, known)
     model, other = (clone(MODELS[name]).fit(X, y) for X in (far, near))
     assert_same(model, other, far, near)

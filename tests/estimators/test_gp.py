@@ -301,3 +301,13 @@ def test_centred_bags_may_have_too_few_points_for_all_the_landmarks_asked_for():
     arrays = [rng.integers(-9, 9) * 100.0 + np.array([[-d], [d]]) for d in y]
     model = DistributionGPRegressor(KernelEmbedding(75, kernel="auto")).fit(arrays, y)
     assert np.isfinite(model.predict(arrays)).all()
+
+
+def test_a_search_for_scales_does_not_end_on_a_plateau():
+    """Weights make all sizes differ; a search that ended early explained a tenth as much."""
+    rng = np.random.default_rng(0)
+    sizes, y = rng.integers(1, 30, 120), rng.uniform(1, 2, 120)
+    points = [rng.normal(0, [[s, 1.0]], (n, 2)) for s, n in zip(y, sizes, strict=True)]
+    bags = Bags.from_list(points, weights=[rng.uniform(0, 2, n) for n in sizes])
+    linear, process = ShrinkageRegressor().fit(bags, y), DistributionGPRegressor().fit(bags, y)
+    assert np.std(process.predict(bags) - y) < 1.05 * np.std(linear.predict(bags) - y)

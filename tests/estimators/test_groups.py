@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import bagwise
 from bagwise import BagwiseError, DistributionGPClassifier, DistributionGPRegressor
@@ -148,10 +149,13 @@ def test_folds_searches_and_conformal_models_hand_groups_to_the_model():
     bags, y, groups, _ = worlds(5)
     model = DistributionGPRegressor(EMBEDDING, center=False)
     found = bagwise.cross_val_predict_dist(model, bags, y, cv=3, groups=groups, progress=False)
-    without = bagwise.cross_val_predict_dist(
-        model, bags, y, cv=bagwise.estimators.folds.make_splits(model, y, 3, groups), progress=False
-    )
-    assert found.std.mean() > without.std.mean()
+    bags = bagwise.as_bags(bags)
+    for train, test in bagwise.estimators.folds.make_splits(model, y, 3, groups):
+        assert not set(groups[train]) & set(groups[test])
+        by_hand = clone(model).fit(bags[train], y[train], groups=groups[train])
+        assert by_hand.head_.scales.group > 0
+        np.testing.assert_allclose(found.mean[test], by_hand.predict(bags[test]), rtol=1e-8)
+        np.testing.assert_allclose(found.std[test], by_hand.predict_dist(bags[test]).std, rtol=1e-8)
     calibrated = bagwise.Conformal(model, cv=3, groups=groups).fit(bags, y)
     assert calibrated.model_.groups_ is not None
     assert all(each.groups_ is not None for each in calibrated.models_)

@@ -7,16 +7,22 @@ import sys
 import time
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 from numpy.testing import assert_allclose
+from scipy.optimize import minimize
 from sklearn.base import clone
 
 import bagwise
 from bagwise import Bags, FourierEmbedding, KernelEmbedding, NetworkEmbedding
 from bagwise.embedding.sums import summarise, weighed
+from bagwise.estimators.embeddings import COVARIANCE_FLOOR
+from bagwise.heads.learning import learning_problem
 from bagwise.inference import Training
-from bagwise.inference.training import Minibatches, Whole
+from bagwise.inference.learning import loss_of_bags, start
+from bagwise.inference.training import Minibatches, TrainingData, Whole
 
 # Most searches here are too short to gain anything.
 pytestmark = pytest.mark.filterwarnings("ignore:learning gained nothing")
@@ -272,9 +278,9 @@ def test_grid_search_and_tune_reach_what_is_learnt():
     bags, y = bags_and_labels()
     model = bagwise.ShrinkageRegressor(embedding())
     found = bagwise.tune(
-        model, bags, y, {"embedding__learn": [None, Training("ard", epochs=2)]}, cv=2
+        model, bags, y, grid={"embedding__learn": [None, Training("ard", epochs=2)]}, cv=2
     )
-    assert len(found.results) == 2
+    assert len(found.table) == 2
 
 
 # ---------------------------------------------------------------- what is refused
@@ -368,3 +374,81 @@ def test_learning_that_gains_nothing_says_so_and_leaves_features_alone(monkeypat
     fixed = bagwise.RBFNetworkRegressor(embedding()).fit(bags, y)
     assert_allclose(model.landmarks_, fixed.landmarks_)
     assert_allclose(model.predict(bags), fixed.predict(bags))
+
+
+# ---------------------------------------------------------------- no bags held out
+
+
+def weighed_model(**settings):
+    learn = Training("point_weights", **settings) if settings else "point_weights"
+    return bagwise.RBFNetworkRegressor(KernelEmbedding(4, kernel="linear", learn=learn))
+
+
+def test_weights_of_points_alone_are_learnt_from_all_bags_to_the_mode():
+    """SciPy, from the same start, finds no lower loss."""
+    bags, y = marked_bags(np.random.default_rng(3), 60)
+    fixed = bagwise.RBFNetworkRegressor(KernelEmbedding(4, kernel="linear")).fit(bags, y)
+    model = weighed_model().fit(bags, y)
+    told = model.history_
+    assert told.validation == () and told.best == told.n_epochs
+    assert told.end == "the loss fell no more"
+    assert all(np.diff(told.train) <= 0.0)
+    task = fixed.make_task(bags, y)
+    with jax.enable_x64(True):
+        problem = learning_problem(
+            fixed.head_, fixed.features_, bags, task, ("point_weights",), COVARIANCE_FLOOR
+        )
+        none = np.zeros(0, dtype=np.int64)
+        data = TrainingData(problem, bags, fixed.features_.scaling, Training(), none)
+        begin, batch = start(problem), data.all_bags()
+        basis = {"basis": begin.pop("basis")}
+        flat, unravel = ravel_pytree(begin)
+        both = jax.jit(
+            jax.value_and_grad(lambda x: loss_of_bags(problem, unravel(x) | basis, batch)[0])
+        )
+        best = minimize(lambda x: tuple(map(np.asarray, both(x))), flat, jac=True, method="BFGS")
+        first = float(both(flat)[0])
+    assert_allclose(told.train[0], first, rtol=1e-6)
+    assert_allclose(told.train[-1], best.fun, atol=2e-4)
+
+
+def test_without_bags_held_out_it_is_saved_drawn_and_goes_on(tmp_path, monkeypatch):
+    bags, y = marked_bags(np.random.default_rng(4), 40)
+    whole = weighed_model(validation=0, epochs=5).fit(bags, y)
+    bagwise.save(whole, tmp_path / "model.bagwise")
+    again = bagwise.load(tmp_path / "model.bagwise")
+    assert again.history_ == whole.history_ and again.history_.n_epochs == 5
+    assert len(bagwise.plots.learning(again).lines) == 2  # the loss, and where it ended
+    model = weighed_model(validation=0, epochs=5, checkpoint=str(tmp_path / "search"))
+    epoch = Whole.epoch
+
+    def stopped(self, state, number):
+        if number == 3:
+            raise KeyboardInterrupt
+        return epoch(self, state, number)
+
+    monkeypatch.setattr(Whole, "epoch", stopped)
+    with pytest.warns(bagwise.BagwiseWarning, match="interrupted after 2 epochs"):
+        model.fit(bags, y)
+    assert model.features_.point_weights is not None  # those so far
+    monkeypatch.setattr(Whole, "epoch", epoch)
+    assert_allclose(model.fit(bags, y).history_.train, whole.history_.train, rtol=1e-12)
+    assert_allclose(model.predict(bags), whole.predict(bags), rtol=1e-9)
+
+
+def test_minibatches_without_bags_held_out_make_all_epochs():
+    bags, y = marked_bags(np.random.default_rng(4), 40)
+    model = weighed_model(validation=0, engine="adam", epochs=3, batch_bags=8).fit(bags, y)
+    told = model.history_
+    assert told.validation == () and told.best == told.n_epochs == 3
+    assert np.isfinite(told.train).all() and told.train[0] != 0.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "held_out"),
+    [({"engine": "adam", "batch_bags": 8}, True), ({"validation": 0.3}, True), ({}, False)],
+)
+def test_when_bags_are_held_out(settings, held_out):
+    bags, y = marked_bags(np.random.default_rng(4), 40)
+    model = weighed_model(epochs=1, **settings).fit(bags, y)
+    assert (model.history_.validation != ()) == held_out

@@ -246,6 +246,8 @@ N_ROWS = 1_000_000
 PROGRAM = """
 import sys, tracemalloc
 import bagwise, pyarrow
+import bagwise.bags.tables.reader
+bagwise.bags.tables.reader.KEPT_BYTES = 0  # as if the file were longer than what is kept
 model = bagwise.ShrinkageRegressor(
     bagwise.KernelEmbedding(8, bandwidth=1.0, landmarks="random")
 )
@@ -275,3 +277,20 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
     assert scanning < 8 * N_ROWS
     assert pooling < 12 * N_ROWS
     assert arrow < 24 * N_ROWS
+
+
+# ---------------------------------------------------------------- very many points
+
+
+@pytest.mark.parametrize("model", [ShrinkageRegressor, BayesianLinearRegressor])
+def test_bandwidths_that_are_tried_in_threads_are_those_of_one(monkeypatch, model):
+    rng = np.random.default_rng(0)
+    y = rng.uniform(1, 2, 60)
+    bags = Bags.from_list([rng.normal(0, s, (50, 2)) for s in y])
+    monkeypatch.setattr("bagwise.estimators.base.MANY_POINTS", 1000)
+    found = []
+    for n_threads in (1, 4):
+        monkeypatch.setattr("joblib.cpu_count", lambda n=n_threads: n)
+        found.append(model(KernelEmbedding(8)).fit(bags, y))
+    assert found[0].bandwidth_ == found[1].bandwidth_
+    assert_array_equal(found[0].predict(bags), found[1].predict(bags))

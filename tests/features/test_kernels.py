@@ -342,6 +342,20 @@ def test_a_mixed_kernel_is_the_mean_of_its_parts(p, bandwidth):
     assert_allclose(kernel.single(x, y), parts, atol=2.4e-7)
 
 
+@pytest.mark.parametrize("n", [0, 1, 700])
+def test_an_additive_kernel_in_single_precision_is_the_mean_over_columns(n):
+    """Also where one column is so far away that differences are taken, and in several blocks."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(n, 3)), rng.normal(size=(90, 3))
+    x[:, 1] += 1e7
+    y[:45, 1] += 1e7
+    apart = [(x[:, j : j + 1] - y[:, j]) / 0.8 for j in range(3)]
+    exact = np.mean([np.exp(-0.5 * each**2) for each in apart], axis=0)
+    assert_allclose(Additive(base=RBF(0.8)).single(x, y), exact, atol=2.4e-7)
+    parts = np.mean([part(x, y) for part in Mixed(0.8).parts(3)], axis=0)
+    assert_allclose(Mixed(0.8).single(x, y), parts, atol=2.4e-7)
+
+
 @pytest.mark.parametrize("bandwidth", [1e-6, 0.8, 1e5])
 @pytest.mark.parametrize("shift", [0.0, 1e7])
 def test_a_gaussian_kernel_in_single_precision_is_off_by_one_rounding(bandwidth, shift):

@@ -54,7 +54,7 @@ def problem_of(model, bags, y, what):
     stats = summarise(bags, model.features_)
     head = model._fit_head_alone(Pooled(model.features_, stats), task)
     prior = getattr(model, "prior", "kernel")
-    problem = learning_problem(head, model.features_, task, what, 0.01, prior)
+    problem = learning_problem(head, model.features_, bags, task, what, 0.01, prior)
     none = np.zeros(0, dtype=np.int64)
     data = TrainingData(problem, bags, model.features_.scaling, Training("bandwidth"), none)
     return model, head, task, problem, data.all_bags()
@@ -310,7 +310,7 @@ def test_repeated_landmarks_and_points_at_landmarks_have_finite_gradients():
 def test_what_was_learnt_becomes_features_with_the_same_values(what):
     bags, y = some_bags()
     model = bagwise.ShrinkageRegressor(KernelEmbedding(4, bandwidth=1.0)).fit(bags, y)
-    moving = learnable(model.features_, what)
+    moving = learnable(model.features_, bags.points, what)
     rng = np.random.default_rng(4)
     params = {name: x + 0.3 * rng.normal(size=np.shape(x)) for name, x in moving.start.items()}
     features = moving.finish(params)
@@ -321,11 +321,31 @@ def test_what_was_learnt_becomes_features_with_the_same_values(what):
     assert (logs is None) == (features.point_weights is None)
 
 
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "energy", "network"])
+def test_by_their_prior_log_weights_of_points_have_variance_one(kernel):
+    """With h ~ N(0, I), log w = Σ_k h_k f_k has variance Σ_k f_k²."""
+    rng = np.random.default_rng(0)
+    bags = Bags.from_list([rng.normal(2.0, 3.0, size=(20, 3)) for _ in range(10)])
+    embedding = KernelEmbedding(8, kernel=kernel) if kernel != "network" else NetworkEmbedding(3)
+    features = embedding.candidates(bags)[0]
+    moving = learnable(features, bags.points, ("point_weights",))
+    scaled = features.scaling(bags.points)
+    one_each = 1e-4 * np.eye(len(moving.start["point_weights"]))  # far from the limits
+    logs = [
+        moving.log_weights(moving.start | {"point_weights": h}, moving.phi(moving.start, scaled))
+        for h in one_each
+    ]
+    found = np.mean(np.sum(np.square(logs), axis=0)) / 1e-4**2
+    if kernel in ("linear", "network"):  # their functions are all there
+        assert_allclose(found, 1.0, rtol=1e-6)
+    assert 0.3 < found < 1.0 + 1e-6
+
+
 def test_a_network_in_numpy_is_that_in_jax():
     rng = np.random.default_rng(0)
     bags = Bags.from_list([rng.normal(size=(5, 3)) for _ in range(4)])
     (features,) = NetworkEmbedding(3, hidden=(4, 2)).candidates(bags)
-    moving = learnable(features, ("point_weights",))
+    moving = learnable(features, bags.points, ("point_weights",))
     scaled = features.scaling(bags.points)
     assert_allclose(features(bags.points), moving.phi(moving.start, scaled), rtol=1e-12)
     again = moving.finish(moving.start)

@@ -27,6 +27,15 @@ def test_few_bags_are_not_asked():
     assert not found.coefficients.any()
 
 
+def test_of_few_bags_alike_chance_makes_no_spread():
+    rng = np.random.default_rng(1)
+    found = 0
+    for _ in range(20):
+        mean, log_size, residual = rng.normal(size=(3, 100))
+        found += Spread.fit(mean, log_size, residual**2, np.ones(100)).coefficients.any()
+    assert found <= 1
+
+
 def test_far_from_all_bags_it_stays_within_bounds():
     found = Spread(np.zeros(2), np.ones(2), np.full(6, 5.0))
     assert np.isfinite(found(np.array([1e9]), np.array([-1e9]))).all()

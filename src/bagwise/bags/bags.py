@@ -481,7 +481,8 @@ class BagStream(StreamedBags, Bags):
 
     Made by :meth:`Bags.scan_parquet` or :meth:`Bags.from_dask`. It has all that ``Bags`` have but
     the points: ``fit`` and ``predict`` of models with landmarks take it, and give what they give
-    for the same bags in memory. Memory grows with the number of bags, not of points.
+    for the same bags in memory. Memory grows with the number of bags, not of points; those of a
+    file that has no more than half a gigabyte are kept once they were read.
 
     Examples
     --------

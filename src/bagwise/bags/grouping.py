@@ -207,7 +207,7 @@ class Grouping:
             return rows
         if rows.ndim == 1 or rows.flags.c_contiguous:
             return rows.take(self.order, axis=0)
-        found = np.empty(rows.shape, rows.dtype, order="F")
+        found = np.empty((len(self.order), *rows.shape[1:]), rows.dtype, order="F")
         for column, there in zip(rows.T, found.T, strict=True):
             column.take(self.order, out=there, mode="clip")  # else it would be buffered
         return found
@@ -317,6 +317,9 @@ def first_appearance(
         codes = np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)
         return codes, _first_places(codes)
     if values.dtype.kind in "iu" and values.dtype.isnative and len(values) >= MANY_VALUES:
+        low, high = int(values.min()), int(values.max())
+        if high - low < SPARSE * len(values):
+            return _first_appearance_by_table(values, low, high)
         import pyarrow as pa  # whose hash table numbers values by first appearance
 
         codes = pa.array(values).dictionary_encode().indices.to_numpy().astype(np.int64)
@@ -326,6 +329,20 @@ def first_appearance(
     rank = np.empty(len(first), dtype=np.int64)
     rank[by_appearance] = np.arange(len(first))
     return rank[codes], first[by_appearance].astype(np.int64)
+
+
+def _first_appearance_by_table(
+    values: Shaped[np.ndarray, " n"], low: int, high: int
+) -> tuple[Int64[np.ndarray, " n"], Int64[np.ndarray, " k"]]:
+    """Find both of integers between two that are not far apart: faster than by hashing."""
+    unsigned = values.dtype == np.uint64  # of which only differences surely fit
+    places = (values - np.uint64(low)).astype(np.int64) if unsigned else values.astype(np.int64)
+    places, table = places if unsigned else places - low, np.full(high - low + 1, -1)
+    # Of several that are written to one place the last stays: the first, as they come backwards.
+    table[places[::-1]] = np.arange(len(places) - 1, -1, -1)
+    first = np.sort(table[table >= 0])
+    table[places[first]] = np.arange(len(first))
+    return table.take(places), first
 
 
 def _first_places(codes: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " k"]:
@@ -422,30 +439,6 @@ class Numbers:
             return self._table.take(places)
         inside = (places >= 0) & (places < len(self._table))
         return np.where(inside, self._table[np.where(inside, places, 0)], -1)
-
-    def of_rows(
-        self, columns: tuple[Shaped[np.ndarray, " n_rows"], ...]
-    ) -> Int64[np.ndarray, " n_rows"]:
-        """Return the number of the bag of each row, of which the columns of its id are given."""
-        if len(columns) == 1 and self._table is not None and columns[0].dtype.kind == "i":
-            return self.of(columns[0].astype(np.int64, copy=False))
-        grouping = group_columns(columns)
-        return grouping.unsort(np.repeat(self.of(grouping.ids), np.diff(grouping.offsets)))
-
-
-def group_numbers(codes: Int64[np.ndarray, " n_rows"], n_codes: int) -> Grouping:
-    """Group rows by the number of their bag: bags in the order of their numbers, which are ids.
-
-    Examples
-    --------
-    >>> grouping = group_numbers(np.array([7, 2, 7]), 8)
-    >>> grouping.ids, grouping.offsets, grouping.order
-    (array([2, 7]), array([0, 1, 3]), array([1, 0, 2]))
-    """
-    order = None if (codes[1:] >= codes[:-1]).all() else stable_order(codes, n_codes)
-    codes = codes if order is None else codes.take(order)
-    starts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
-    return Grouping(codes[starts], np.append(starts, len(codes)), order)
 
 
 def sizes_to_offsets(sizes: Any) -> Int64[np.ndarray, " n_offsets"]:

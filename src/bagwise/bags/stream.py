@@ -11,17 +11,17 @@ import numpy as np
 from jaxtyping import Float, Float64, Int64
 
 from bagwise._utils.work import Progress
-from bagwise.bags.grouping import Numbers, bag_positions, group_numbers
+from bagwise.bags.grouping import Numbers, bag_positions
 from bagwise.bags.per_bag import rows_by_key
 from bagwise.bags.stacked import Batch, StackedBags
-from bagwise.bags.tables.census import BagCounts, Rows
+from bagwise.bags.tables.census import BagCounts, GroupedPoints, Rows
 from bagwise.bags.tables.reader import Passes, PieceBags, Reading
 from bagwise.exceptions import InvalidBagsError
 
 T = TypeVar("T")
 
 # Rows of a batch that are grouped, the number of each bag, and its rows that came before.
-Passed = tuple[Rows, Int64[np.ndarray, " k"], Int64[np.ndarray, " k"]]
+Passed = tuple[GroupedPoints, Int64[np.ndarray, " k"], Int64[np.ndarray, " k"]]
 
 # Bags of a piece beyond which it is worked on in shards: their sums are what a worker has to hold,
 # 200 MB of them with 200 features.
@@ -31,8 +31,9 @@ SHARD_BAGS = 1 << 17
 class StreamedBags(StackedBags):
     """Bags whose points stay on disk; the rest of :class:`StackedBags`, found in a first pass.
 
-    Memory grows with the number of bags, not of points. The points come in batches, see
-    :meth:`batches`; whatever asks for all of them is refused.
+    Memory grows with the number of bags, not of points, but for half a gigabyte of them at most
+    that may be kept (``KEPT_BYTES``). The points come in batches, see :meth:`batches`; what asks
+    for all of them is refused.
     """
 
     # Of the points, as the first pass found them; None of some of the bags of a stream.
@@ -61,6 +62,7 @@ class StreamedBags(StackedBags):
             _codes=census.bags.codes,
             _passes=reading.passes,
             _pieces=reading.pieces,
+            _kept=reading.kept,
             **({} if census.weighted else {"weights": None}),
         )
         return bags
@@ -135,12 +137,13 @@ class StreamedBags(StackedBags):
             _totals=self._totals[chosen],
             _codes=codes,
             _passes=replace(self._passes, bags=frozenset(codes)),
+            _kept=None if self._kept is None else self._kept.some(place),
             _pieces=[
                 PieceBags(place[piece.bags[rows]], piece.sizes[rows])
                 for piece, rows in zip(self._pieces, kept, strict=True)
             ],
         )
-        for name in ("_awaited", "_kept"):  # rows of all bags, which have other places here
+        for name in ("_awaited", "_brought"):  # rows of all bags, which have other places here
             found.__dict__.pop(name, None)
         return found
 
@@ -153,24 +156,38 @@ class StreamedBags(StackedBags):
 
     def batches(self, title: str = "reading points") -> Iterator[Batch]:
         """Read all points once more, in batches of rows sorted by bag, with a progress bar."""
-        for rows, codes, seen in self.passed(_sorted, title):
+        for rows, codes, seen in self.passed(title, sort=True):
             yield _batch(rows, codes, seen, self._totals)
 
-    def passed(self, make: Callable[[Rows], Rows], title: str) -> Iterator[Passed]:
-        """Read all points once more: grouped rows, their bags, and how many rows came before."""
-        seen, numbers = np.zeros(self.n_bags, dtype=np.int64), Numbers(self._codes)
-        by_number = partial(_by_number, numbers=numbers, n_bags=self.n_bags, make=make)
-        passes: Passes = self._passes
-        if passes.source.dataset is None:
-            self.refuse("the rows of these bags are with the workers of a cluster")
-        for rows in passes.rows(by_number, title, points_only=True):
-            if rows.grouping is None:
-                continue
+    def passed(self, title: str, *, sort: bool = False) -> Iterator[Passed]:
+        """Go through all points: grouped rows, their bags, and how many rows came before."""
+        seen = np.zeros(self.n_bags, dtype=np.int64)
+        for rows in (
+            self._read_again(title, sort) if self._kept is None else self._remembered(title)
+        ):
             codes = rows.grouping.ids
             yield rows, codes, seen[codes]
             seen[codes] += np.diff(rows.grouping.offsets)
         if not np.array_equal(seen, self.sizes):
             raise _changed()
+
+    def _remembered(self, title: str) -> Iterator[GroupedPoints]:
+        with Progress(title, self.n_points, self._passes.progress) as bar:
+            for rows in self._kept:
+                yield rows
+                bar.advance(len(rows.points))
+
+    def _read_again(self, title: str, sort: bool) -> Iterator[GroupedPoints]:
+        passes: Passes = self._passes
+        if passes.source.dataset is None:
+            self.refuse("the rows of these bags are with the workers of a cluster")
+        numbers = Numbers(self._codes)
+        for rows in passes.rows(partial(_grouped, sort=sort), title, points_only=True):
+            if rows is not None:
+                codes = numbers.of(rows.grouping.ids)
+                if codes.min() < 0:
+                    raise _changed()
+                yield rows.numbered(codes)
 
     def map_parts(
         self,
@@ -245,14 +262,14 @@ class StreamedBags(StackedBags):
 
         If others are awaited, see :meth:`await_rows`, the same pass brings them along.
         """
-        kept = self.__dict__.pop("_kept", None)
-        if kept is not None and np.array_equal(kept[0], rows):
-            return kept[1:]
+        brought = self.__dict__.pop("_brought", None)
+        if brought is not None and np.array_equal(brought[0], rows):
+            return brought[1:]
         awaited = self.__dict__.pop("_awaited", rows[:0])
         points, shares = self._drawn(np.concatenate([rows, awaited]), title)
         n = len(rows)
         if len(awaited):
-            self.__dict__["_kept"] = awaited, points[n:], shares[n:]
+            self.__dict__["_brought"] = awaited, points[n:], shares[n:]
         return points[:n], shares[:n]
 
     def await_rows(self, rows: Int64[np.ndarray, " k"]) -> None:
@@ -328,18 +345,17 @@ class StreamPart:
 
     def batches(self, title: str = "reading points") -> Iterator[Batch]:
         """Read the points of the piece, in batches of rows sorted by bag."""
-        for rows, codes, seen in self.passed(_sorted, title):
+        for rows, codes, seen in self.passed(title, sort=True):
             yield _batch(rows, codes, seen, self.totals)
 
-    def passed(self, make: Callable[[Rows], Rows], title: str) -> Iterator[Passed]:
-        """Read the points of the piece, and make something of each batch in another thread.
+    def passed(self, title: str, *, sort: bool = False) -> Iterator[Passed]:
+        """Read the points of the piece, which other threads group, and sort if asked.
 
         Yields grouped rows, the numbers of their bags, and how many rows of these came before.
         """
         counts = BagCounts()
-        grouped = partial(_grouped, make=make)
-        for rows in self.passes.rows(grouped, title, points_only=True):
-            if rows.grouping is None:
+        for rows in self.passes.rows(partial(_grouped, sort=sort), title, points_only=True):
+            if rows is None:
                 continue
             cut = counts.add(rows.grouping)
             if len(counts.codes) > len(self.sizes):
@@ -349,41 +365,19 @@ class StreamPart:
             raise _changed()
 
 
-def _by_number(rows: Rows, numbers: Numbers, n_bags: int, make: Callable[[Rows], Rows]) -> Rows:
-    """Group rows by the numbers of their bags, which stand for ids then, and make something."""
-    if not len(rows.points):
-        return rows
-    codes = numbers.of_rows(rows.ids)
-    if codes.min() < 0:
-        raise _changed()
-    return make(replace(rows, grouping=group_numbers(codes, n_bags)))
-
-
-def _grouped(rows: Rows, make: Callable[[Rows], Rows]) -> Rows:
-    rows = rows.grouped()
-    return rows if rows.grouping is None else make(rows)
-
-
-def _as_they_are(rows: Rows) -> Rows:
-    return rows
-
-
-def _sorted(rows: Rows) -> Rows:
-    """Sort points and weights by bag."""
-    assert rows.grouping is not None
-    sort = rows.grouping.sort
-    weights = None if rows.weights is None else sort(rows.weights)
-    return replace(rows, points=sort(rows.points), weights=weights)
+def _grouped(rows: Rows, sort: bool) -> GroupedPoints | None:
+    """Group points by bag, and put them in that order if asked; None if there are none."""
+    found = rows.by_bag()
+    return None if found is None else found.sorted() if sort else found
 
 
 def _batch(
-    rows: Rows,
+    rows: GroupedPoints,
     codes: Int64[np.ndarray, " k"],
     seen: Int64[np.ndarray, " k"],
     totals: Float64[np.ndarray, " n"],
 ) -> Batch:
     """Return rows that are sorted by bag as a batch."""
-    assert rows.grouping is not None
     starts = rows.grouping.offsets
     shares = np.repeat(1.0 / totals[codes], np.diff(starts))
     if rows.weights is not None:
@@ -405,7 +399,7 @@ def _rows_at(
     """Return the points of a part that are among the rows wanted: their places, they, shares."""
     places, points, shares = [np.zeros(0, np.int64)], list[np.ndarray](), [np.zeros(0)]
     points.append(np.zeros((0, part.n_features)))
-    for rows, codes, seen in part.passed(_as_they_are, title):
+    for rows, codes, seen in part.passed(title):
         # The rows of a piece are consecutive, so those that are wanted of it are, too.
         starts, order = rows.grouping.offsets, rows.grouping.order
         first = part.first_rows[codes] + seen

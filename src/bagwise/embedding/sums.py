@@ -221,10 +221,25 @@ def _added(part: Any, sums: list[BagSums]) -> list[BagSums]:
     # workers of a cluster have one for each piece.
     n_threads = joblib.cpu_count() if isinstance(part, Bags) else 1
     with one_thread(), ThreadPoolExecutor(n_threads) as threads:
-        for batch in part.batches("pooling points"):
-            for each in sums:
-                each.add(batch, threads)
+        add_batches(sums, part.batches("pooling points"), threads)
     return sums
+
+
+def add_batches(
+    sums: Sequence[BagSums], batches: Iterable[Batch], threads: ThreadPoolExecutor | None = None
+) -> None:
+    """Add points to several sums: parts of batches by threads, what comes of them in order.
+
+    The parts of a batch follow those of the one before, so that no thread waits for its end.
+    """
+    parts = (part for batch in batches for each in sums for part in each.parts(batch))
+    for each, batch, pieces, scatter in in_order(_pooled, parts, threads):
+        each.take_in(batch, pieces, scatter)
+
+
+def _pooled(part: _Part) -> tuple[BagSums, Batch, list[_Piece], Any]:
+    each, batch, blocks = part
+    return each, batch, *each._pool(batch, blocks)
 
 
 def in_order(
@@ -360,18 +375,27 @@ class BagSums:
 
     def add(self, batch: Batch, threads: ThreadPoolExecutor | None = None) -> None:
         """Add points: parts of the batch by threads, their sums in order."""
+        add_batches([self], [batch], threads)
+
+    def parts(self, batch: Batch) -> Iterator[_Part]:
+        """Cut a batch into parts, of some blocks each, with a progress bar if there are many."""
         width = max(self._features.n_outputs, batch.points.shape[1])
         n_rows = self._block_bytes // (8 * width) * (LONGER_BLOCKS if self._single else 1)
         blocks = list(blocks_of(batch.starts, max(1, n_rows)))
         parts = [blocks[i : i + PART_BLOCKS] for i in range(0, len(blocks), PART_BLOCKS)]
-        work = partial(self._pool, batch)
         with Progress("pooling points", len(parts), wanted() and len(parts) > PARTS) as bar:
-            for pieces, scatter in in_order(work, parts, threads):
-                if self._scatter is not None:
-                    self._scatter += scatter
-                for block, weight, sums in pieces:
-                    self._join(batch.bags[block.bags], weight, sums)
+            for part in parts:
+                yield self, batch, part
                 bar.advance(1)
+
+    def take_in(
+        self, batch: Batch, pieces: list[_Piece], scatter: Float64[np.ndarray, "d d"] | float
+    ) -> None:
+        """Add what was found of a part of a batch."""
+        if self._scatter is not None:
+            self._scatter += scatter
+        for block, weight, sums in pieces:
+            self._join(batch.bags[block.bags], weight, sums)
 
     def merge(self, other: BagSums, bags: Int64[np.ndarray, " k"] | None = None) -> BagSums:
         """Add the sums of other points of the same bags, or of those of these numbers.
@@ -551,4 +575,5 @@ def _means(bags: Bags, scaling: Scaling) -> Float64[np.ndarray, "n p"]:
     return means
 
 
+_Part = tuple["BagSums", Batch, Sequence[Block]]
 _Piece = tuple[Block, Float64[np.ndarray, " k"], Float64[np.ndarray, "k d"]]

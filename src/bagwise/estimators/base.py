@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
+import joblib
 import numpy as np
 from jaxtyping import Float64
 from sklearn.base import RegressorMixin
@@ -36,6 +38,7 @@ from bagwise.embedding.sums import (
     MANY_POINTS,
     BagStats,
     Thrift,
+    in_order,
     summarise,
     summarise_each,
     weighed,
@@ -196,21 +199,31 @@ class BagEstimator(ShowsLearnt, TakesBags):
     ) -> tuple[list[float], tuple[Pooled, AnyHead]]:
         """Fit a head to each of some features, by default all that there are.
 
-        Returns the loss of each, and the best of them with its head.
+        Returns the loss of each, and the best of them with its head. What is only tried, with
+        thrift, has few bags, and heads are fitted at once in threads.
         """
         one = candidates is not None and len(candidates) == 1
         losses, handicaps = list[float](), [0.0] if one else self._handicaps(bags)
         best: tuple[Pooled, AnyHead] | None = None
-        with Progress("fitting", len(handicaps), wanted()) as bar:
+        n_threads = 1 if thrift is None else joblib.cpu_count()
+        with (
+            Progress("fitting", len(handicaps), wanted()) as bar,
+            one_thread("blas"),  # here, as threads would each put it back
+            ThreadPoolExecutor(n_threads) as threads,
+        ):
+            work = partial(self._with_head, task=task)
             found = self.pooled(bags, candidates, thrift)
-            for pooled, handicap in zip(found, handicaps, strict=True):
-                head = self._fit_head_alone(pooled, task)
+            fitted = in_order(work, found, None if thrift is None else threads)
+            for (pooled, head), handicap in zip(fitted, handicaps, strict=True):
                 losses.append(head.loss + handicap)
                 if best is None or losses[-1] < min(losses[:-1]):
                     best = pooled, head
                 bar.advance()
         assert best is not None
         return losses, best
+
+    def _with_head(self, pooled: Pooled, task: Task) -> tuple[Pooled, AnyHead]:
+        return pooled, self._fit_head_alone(pooled, task)
 
     def fit_pooled(self, pooled: Pooled, bags: Bags, task: Task) -> Self:
         """Fit to bags whose features are there already, as :func:`bagwise.tune` does."""
@@ -276,14 +289,14 @@ class BagEstimator(ShowsLearnt, TakesBags):
         if training is None:
             return pooled, head
         held_out, learn, learning_problem = _learning()
-        out = held_out(bags.ids, task.weights, training)
+        out = held_out(bags, task.weights, pooled.features, training)
         kept = task.weights.copy()
         kept[out] = 0.0
-        few = self._fit_head_alone(pooled, replace(task, weights=kept))
+        few = self._fit_head_alone(pooled, replace(task, weights=kept)) if len(out) else head
         floor = getattr(self, "covariance_floor", COVARIANCE_FLOOR)
         prior = getattr(self, "prior", "kernel")
         parts = tuple(
-            learning_problem(each, pooled.features, task, training.what, floor, prior)
+            learning_problem(each, pooled.features, bags, task, training.what, floor, prior)
             for each in (few, head)
         )
         scaling = pooled.features.scaling  # type: ignore[attr-defined]

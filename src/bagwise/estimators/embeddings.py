@@ -30,7 +30,7 @@ from bagwise.bags.validation import (
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.sums import BagStats, summarise
 from bagwise.exceptions import BagwiseError, InvalidBagsError
-from bagwise.features.kernels import Kernel, Linear, Mixed, UserKernel, as_kernel
+from bagwise.features.kernels import RBF, Kernel, Linear, Mixed, UserKernel, as_kernel
 from bagwise.features.maps import (
     DEFAULT_LANDMARKS,
     Features,
@@ -154,8 +154,10 @@ class BagEmbedding(TransformerMixin, TakesBags):
             return Scaling.of(np.zeros(bags.n_features)), sample, [first], rng
         scaling = Scaling.fit(bags, standardize=standardize, sample=sample)
         points, kernels = scaling(sample), list[Kernel]()
-        for kernel in self._kernels(points.shape[1]):
-            median = median_bandwidth(points, kernel) if _lacks_bandwidth(kernel) else 1.0
+        asked = self._kernels(points.shape[1])
+        typical = median_bandwidth(points, RBF()) if any(map(_lacks_bandwidth, asked)) else 1.0
+        for kernel in asked:
+            median = typical * float(np.sqrt(kernel.spread(points.shape[1])))
             kernels += [
                 kernel if s is None else kernel.with_bandwidth(s * median)
                 for s in self._scales(kernel)

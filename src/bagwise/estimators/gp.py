@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import joblib
 import numpy as np
@@ -62,10 +62,11 @@ from bagwise.predictions.latent import Query
 
 PRIORS = ("learnt", "kernel")
 
-# Landmarks by default, and where kernels are compared; and points of a bag there, at most.
+# Landmarks by default, and where kernels are compared; and points of a bag there, at most: those
+# that decide about its label are known from so many.
 LANDMARKS = 200
 TRIAL_LANDMARKS = 60
-TRIAL_POINTS = 500
+TRIAL_POINTS = COMPARED_POINTS = 500
 
 # Points up to which features are summed in double precision. Of more, a mean embedding is wrong by
 # at most 1.2e-7 (see Thrift), and its standard error is a thousand times that for 10^7 points.
@@ -88,9 +89,17 @@ NO_REASON_TO_CENTRE = 10.0
 # Kernels that are tried with centred bags.
 CENTRED = 3
 
-# Points of a bag that is cut in two to see how far its prediction moves, and bags, at least.
+# Points of a bag that is cut in two to see how far its prediction moves, and bags, at least and at
+# most.
 LEAST_TO_CUT = 4
 LEAST_CUT = 10
+HALVED_BAGS = 400
+
+# What a kernel lacks of the best log evidence after a short search for its scales, such that a
+# longer one would not find it: the first steps find all but a few of it.
+OUT_OF_QUESTION = 12.0
+
+T = TypeVar("T")
 
 # Whether bags are centred, and which of the embedding's candidates is taken.
 Place = tuple[bool, int]
@@ -133,10 +142,10 @@ def _in_doubt(losses: dict[Place, float], n_bags: int, mixed: Collection[int]) -
     return max(good, key=lambda place: (not place[0], place[1]))
 
 
-def _at_once(work: Callable[[Pooled], AnyHead], features: Iterable[Pooled]) -> list[AnyHead]:
+def _at_once(work: Callable[[T], AnyHead], each: Iterable[T]) -> list[AnyHead]:
     """Fit heads in threads, each with one of BLAS's, as for any other head."""
     with one_thread("blas"), ThreadPoolExecutor(joblib.cpu_count()) as threads:
-        return list(threads.map(work, features))
+        return list(threads.map(work, each))
 
 
 def _with_share(head: Any, earlier: Any) -> Any:
@@ -199,8 +208,10 @@ class DistributionGP(BagEstimator):
     tried_: dict[str, float]
     groups_: np.ndarray | None
 
-    # While kernels are compared: scales of the first, near which those of the others are.
+    # While kernels are compared: scales of the first, near which those of the others are, or of the
+    # one that was chosen; and those of each.
     _near: Scales | None = None
+    _found: dict[Place, Scales]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit to bags X and labels y (n_bags,), as every other model.
@@ -220,21 +231,19 @@ class DistributionGP(BagEstimator):
         self._check_parameters()
         self._forget()  # what is left of a fit that failed
         ways, tried = self._ways(bags), dict[Place, tuple[str, float]]()
-        way, place, fitted = ways[0], 0, None
+        way, place, fitted, every = ways[0], 0, None, False
         if self.embedding.n_candidates > 1:
             every = gp_fit.compares_all(bags.n_bags, bags.n_points)
             some = some_of(bags.n_bags, bags.n_bags if every else gp_fit.SEARCH_BAGS)
             few = bags.some(some, int(bags.sizes.max()) if every else FEW_POINTS)
             known = task.take(some)
-            self._few = some, few
+            self._few, self._found = (some, few), {}
             tried = self._try_out(few, known, ways)
             losses = {at: loss for at, (_, loss) in tried.items()}
-            whole = few.n_points == bags.n_points
-            (way, place), fitted = self._chosen(few, known, losses, bags.n_bags, whole)
-            if not whole:
-                fitted = None
-        if fitted is None:
-            ((_, pooled),) = self._pooled_candidates(bags, way, [place])
+            (way, place), fitted = self._chosen(bags, few, known, losses)
+        if fitted is None or not every:
+            features = self._features(bags, way)[place] if fitted is None else fitted[0].features
+            (pooled,) = self._summed(_seen(bags, way), [features])
             fitted = pooled, self._fit_head_alone(pooled, task)
         fitted = self._with_learnt(_seen(bags, way), task, *fitted)
         self._keep(bags, task, fitted[0], self._finish_head(*fitted, task))
@@ -289,21 +298,26 @@ class DistributionGP(BagEstimator):
         return super()._refit(known)
 
     def _chosen(
-        self, bags: Bags, task: Task, losses: dict[Place, float], n_bags: int, whole: bool
+        self, bags: Bags, few: Bags, task: Task, losses: dict[Place, float]
     ) -> tuple[Place, tuple[Pooled, AnyHead] | None]:
         """Fit the best few with all landmarks; return which is taken, and its fit.
 
-        ``losses`` are those with few landmarks, ``n_bags`` how many bags there are in all, and
-        ``whole`` whether these are all with all of their points, so that the fit is the last.
+        ``losses`` are those with few landmarks. Features are those of all ``bags``; where ``few``
+        are not all of these, some points of each are enough to compare them.
         """
-        mixed = self.embedding.places_of(Mixed, bags)
+        n_bags, mixed = bags.n_bags, self.embedding.places_of(Mixed, bags)
+        whole = few.n_points == bags.n_points
+        seen = few if whole else few.some(np.arange(few.n_bags), COMPARED_POINTS)
         likely = [_in_doubt(losses, n_bags, mixed), *_best(losses, SHORTLIST)]
         shortlist = list(dict.fromkeys(likely))[:SHORTLIST]
         ways = {way: [place for of, place in shortlist if of == way] for way, _ in shortlist}
         pooled = dict[Place, Pooled]()
         for way, places in ways.items():
-            with suppress(BagwiseError):  # these bags may have too few points for the landmarks
-                for place, each in self._pooled_candidates(bags, way, places, exact=whole):
+            found = self._features(bags, way)
+            some = {place: found[place] for place in places if found}
+            summed = self._summed(_seen(seen, way), list(some.values()), exact=whole)
+            for place, each in zip(some, summed, strict=True):
+                with suppress(BagwiseError):  # some points may be too few for a covariance
                     need_covariance(each.stats, WITHOUT_COVARIANCE)
                     pooled[way, place] = each
         if not pooled:
@@ -311,13 +325,15 @@ class DistributionGP(BagEstimator):
             return _in_doubt(as_they_are or losses, n_bags, mixed), None
         with Progress("fitting", len(pooled), wanted()) as bar:
 
-            def fitted(each: Pooled) -> AnyHead:
-                head = self._fit_head(each, task)
+            def fitted(place: Place) -> AnyHead:
+                problems = self._problems(pooled[place], task)
+                head = gp_fit.on_more(gp_fit.try_out(problems, self._found[place]), problems)
                 bar.advance()
                 return head
 
-            heads = dict(zip(pooled, _at_once(fitted, pooled.values()), strict=True))
+            heads = dict(zip(pooled, _at_once(fitted, pooled), strict=True))
         best = _in_doubt({place: head.loss for place, head in heads.items()}, n_bags, mixed)
+        self._near = heads_of(heads[best])[0].scales  # if it is to be fitted once more
         return best, (pooled[best], heads[best])
 
     def _try_out(
@@ -326,10 +342,10 @@ class DistributionGP(BagEstimator):
         """Fit candidates to some of the bags; return name and −log evidence per bag of each.
 
         Bags that are centred are tried only with the kernels that were the best of those that are
-        not.
+        not; and scales of those that are clearly worse are not sought to the end.
         """
-        some = some_of(bags.n_bags, gp_fit.TRIAL_BAGS)
-        bags, task = bags.some(some, TRIAL_POINTS), task.take(some)
+        few = some_of(bags.n_bags, gp_fit.TRIAL_BAGS)
+        bags, task = bags.some(few, TRIAL_POINTS), task.take(few)
         tried = dict[Place, tuple[str, float]]()
         places = list(range(self.embedding.count(bags)))
         with Progress("choosing a kernel", len(places), wanted()) as bar:
@@ -337,59 +353,74 @@ class DistributionGP(BagEstimator):
                 if tried:
                     known = {place: loss for place, (_, loss) in tried.items()}
                     places = [place for _, place in _best(known, CENTRED)]
-                found = self._pooled_candidates(bags, way, places, TRIAL_LANDMARKS, exact=False)
-                pooled = dict(found)
-                if not pooled:
+                features = self._features(bags, way, TRIAL_LANDMARKS)
+                if not features:
                     continue
+                some = [features[place] for place in places]
+                summed = self._summed(_seen(bags, way), some, exact=False)
+                pooled = dict(zip(places, summed, strict=True))
                 for each in pooled.values():
                     need_covariance(each.stats, WITHOUT_COVARIANCE)
 
-                def fitted(each: Pooled) -> AnyHead:
-                    head = gp_fit.try_out(self._problems(each, task), self._near)
-                    bar.advance()
-                    return head
-
-                features = list(pooled.values())
-                heads = _at_once(fitted, features[:1])
-                self._near = self._near or heads_of(heads[0])[0].scales
-                heads += _at_once(fitted, features[1:])
-                for (place, each), head in zip(pooled.items(), heads, strict=True):
-                    tried[way, place] = _name(each.features, place), float(head.loss)
+                others = [loss for _, loss in tried.values()]
+                heads = self._fit_candidates(pooled, task, others, bar)
+                for place, head in heads.items():
+                    tried[way, place] = _name(pooled[place].features, place), float(head.loss)
+                    self._found[way, place] = heads_of(head)[0].scales
         return tried
 
-    def _pooled_candidates(
-        self,
-        bags: Bags,
-        centred: bool,
-        places: Sequence[int],
-        most: int | None = None,
-        *,
-        exact: bool = True,
-    ) -> Iterator[tuple[int, Pooled]]:
-        """Yield some of the candidates' features, of bags that are centred or not, and statistics.
+    def _fit_candidates(
+        self, pooled: dict[int, Pooled], task: Task, losses: list[float], bar: Progress
+    ) -> dict[int, AnyHead]:
+        """Fit candidates, those that are out of the question only as far as to see that.
 
-        ``most`` is how many features there are at most, if there is to be a limit. What is only
-        compared needs no more digits than the comparison, and is not ``exact``.
+        ``losses`` are those of other candidates.
         """
-        if not places:
-            return
-        seen = _seen(bags, centred)
+
+        def fitted(place: int) -> AnyHead:
+            head = gp_fit.try_out(self._problems(pooled[place], task), self._near)
+            bar.advance()
+            return head
+
+        places, self._near = list(pooled), None
+        heads = _at_once(fitted, places[:1])
+        self._near = heads_of(heads[0])[0].scales
+        found = dict(zip(places, heads + _at_once(fitted, places[1:]), strict=True))
+        least = min(*losses, *(head.loss for head in found.values()), np.inf)
+        enough = least + OUT_OF_QUESTION / len(task.labels)
+
+        def gone_on(place: int) -> AnyHead:
+            return gp_fit.try_on(found[place], self._problems(pooled[place], task))
+
+        likely = [place for place, head in found.items() if head.loss < enough]
+        return found | dict(zip(likely, _at_once(gone_on, likely), strict=True))
+
+    def _features(self, bags: Bags, centred: bool, most: int | None = None) -> list[Any]:
+        """Return the candidates' features, of bags that are centred or not.
+
+        ``most`` is how many features there are at most, if there is to be a limit. There are none
+        if what is left of bags that may be centred has not enough points for the landmarks.
+        """
         embedding = self.embedding if most is None else self.embedding.reduced(most)
         try:
-            found = embedding.candidates(seen, most or LANDMARKS)
+            found: list[Any] = embedding.candidates(_seen(bags, centred), most or LANDMARKS)
         except BagwiseError:
             if centred and isinstance(self.center, str):
-                return  # what is left of these bags has not enough points for the landmarks
+                return []
             raise
-        some: list[Any] = [found[place] for place in places]
-        if centred:
-            some = [replace(features, centred=True) for features in some]
+        return [replace(each, centred=True) for each in found] if centred else found
+
+    @staticmethod
+    def _summed(seen: Bags, some: Sequence[Features], *, exact: bool = True) -> Iterator[Pooled]:
+        """Yield features and their statistics, of bags as the model sees them.
+
+        What is only compared needs no more digits than the comparison, and is not ``exact``.
+        """
         thrift = Thrift.of(seen)
         if not exact or seen.n_points > EXACT_POINTS:
             thrift = replace(thrift, single=True)
-        stats = summarise_each(seen, some, thrift=thrift)
-        for place, features, each in zip(places, some, stats, strict=True):
-            yield place, Pooled(features, each)
+        for features, stats in zip(some, summarise_each(seen, some, thrift=thrift), strict=True):
+            yield Pooled(features, stats)
 
     def _ways(self, bags: Bags) -> tuple[bool, ...]:
         """Return whether bags are to be centred: no, yes, or both are to be tried."""
@@ -421,6 +452,7 @@ class DistributionGP(BagEstimator):
     def _forget(self) -> Any:
         """Return the bags on which kernels were compared, and keep nothing of the comparison."""
         self.__dict__.pop("_near", None)
+        self.__dict__.pop("_found", None)
         return self.__dict__.pop("_few", None)
 
     def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
@@ -706,8 +738,8 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
     ) -> AnyHead:
         """Return the head with a bag part that is true of bags that are cut in two."""
         some, bags = (np.arange(bags.n_bags), bags) if few is None else few
-        if len(some) > gp_fit.SEARCH_BAGS or few is None:
-            fewer = some_of(len(some), gp_fit.SEARCH_BAGS)
+        if len(some) > HALVED_BAGS or few is None:
+            fewer = some_of(len(some), HALVED_BAGS)
             some, bags = some[fewer], bags.some(fewer, FEW_POINTS)
         cut = bags.sizes >= LEAST_TO_CUT
         if bags.weights is not None:

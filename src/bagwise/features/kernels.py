@@ -278,6 +278,8 @@ class Additive(Kernel):
 
     def single(self, x: Any, y: Any, out: Any = None) -> Any:
         """Return the Gram matrix in single precision."""
+        if isinstance(self.base, RBF):
+            return _mean_over_columns(x, y, self.base._scale(), (1.0,))
         return self._mean(self.base.single, np.zeros((len(x), len(y)), np.float32), x, y)
 
     @staticmethod
@@ -329,22 +331,25 @@ class Mixed(Kernel):
 
     def __call__(self, x: Any, y: Any) -> Any:
         """Return the Gram matrix (n, m)."""
-        return self._mean(x, y, np.float64)
+        return self._mean(x, y)
 
     def single(self, x: Any, y: Any, out: Any = None) -> Any:
-        """Return the Gram matrix in single precision."""
-        return self._mean(x, y, np.float32)
+        """Return the Gram matrix in single precision, in which an exponential beats powers."""
+        coarse, powers = max(MIXED_SCALES) * self._scale(), (1.0, MIXED_RATIO**2)
+        total = _mean_over_columns(x, y, coarse / np.sqrt(x.shape[1]), powers)
+        total += _mean_of_exponentials([(x, y)], coarse, powers)
+        total /= 2.0 * len(MIXED_SCALES)
+        return total
 
-    def _mean(self, x: Any, y: Any, dtype: Any) -> Any:
+    def _mean(self, x: Any, y: Any) -> Any:
         """Return the mean of the parts: those of one distance are powers of each other."""
         coarse, p = max(MIXED_SCALES) * self._scale(), x.shape[1]
-        total = np.zeros((len(x), len(y)), dtype)
+        total = np.zeros((len(x), len(y)))
         for j in range(p):
             here, there = x[:, j : j + 1], y[:, j : j + 1]
-            half = _minus_half_squared_distance(here, there, coarse / np.sqrt(p), dtype)
-            _add_at_both_scales(total, half)
+            _add_at_both_scales(total, here, there, coarse / np.sqrt(p))
         total /= p
-        _add_at_both_scales(total, _minus_half_squared_distance(x, y, coarse, dtype))
+        _add_at_both_scales(total, x, y, coarse)
         total /= 2.0 * len(MIXED_SCALES)
         return total
 
@@ -356,13 +361,9 @@ class Mixed(Kernel):
         return np.vstack([part.frequencies(n_features, count, rng) for part, count in drawn])
 
 
-def _add_at_both_scales(total: Any, half: Any) -> None:
+def _add_at_both_scales(total: Any, x: Any, y: Any, scale: float) -> None:
     """Add exp(h) and exp(16h), of which the second is a power of the first."""
-    if total.dtype == np.float32:  # in which a power would lose digits, and an exponential is cheap
-        fine = np.multiply(half, MIXED_RATIO**2)
-        total += np.exp(half, out=half)
-        total += np.exp(fine, out=fine)
-        return
+    half = _minus_half_squared_distance(x, y, scale)
     total += np.exp(half, out=half)
     for _ in range(MIXED_SQUARINGS):
         np.square(half, out=half)
@@ -596,6 +597,42 @@ def convolved(
     return gram, gram * (middle / width) * (length**2 / width)
 
 
+def _mean_over_columns(x: Any, y: Any, scale: float, powers: tuple[float, ...]) -> Any:
+    """Return the mean over columns of Σ exp(power · −½(x_ij − y_lj)²/scale²), in single."""
+    columns = [slice(j, j + 1) for j in range(x.shape[1])]
+    return _mean_of_exponentials([(x[:, j], y[:, j]) for j in columns], scale, powers)
+
+
+def _mean_of_exponentials(pairs: list[Any], scale: float, powers: tuple[float, ...]) -> Any:
+    """Return the mean over pairs x, y of Σ exp(power · −½‖x_i − y_j‖²/scale²), in single precision.
+
+    Of some rows after the other, so that what is worked on stays in the cache of a core.
+    """
+    factors = [_factors(x, y, scale) for x, y in pairs]
+    total = np.zeros((len(pairs[0][0]), len(pairs[0][1])), np.float32)
+    half = np.empty((min(_cached_rows(total.shape[1]), len(total)), total.shape[1]))
+    one = np.empty(half.shape, np.float32)
+    for start in range(0, len(total), max(1, len(half))):
+        rows = slice(start, min(start + len(half), len(total)))
+        sums, h, value = total[rows], half[: rows.stop - start], one[: rows.stop - start]
+        for (x, y), both in zip(pairs, factors, strict=True):
+            if both is None:
+                h[:] = _far_distances(x[rows], y, scale)
+            else:
+                np.matmul(both[0][rows], both[1], out=h)
+            for power in powers:
+                value[:] = h  # a cast on its own is faster
+                value *= power
+                sums += np.exp(value, out=value)
+        sums /= len(pairs)
+    return total
+
+
+def _cached_rows(n_columns: int) -> int:
+    """Return how many rows of doubles stay in the cache of a core."""
+    return max(1, CACHE_BYTES // (8 * max(1, n_columns)))
+
+
 def _minus_half_squared_distance(x: Any, y: Any, scale: float, dtype: Any = np.float64) -> Any:
     """Return −½‖x_i − y_j‖²/scale², found in double and rounded to a type."""
     half = np.empty((len(x), len(y)), dtype)
@@ -611,7 +648,7 @@ def _half_distances(x: Any, y: Any, scale: float) -> Iterator[tuple[slice, Any]]
         yield slice(None), _far_distances(x, y, scale)
         return
     left, right = factors
-    n_rows = max(1, CACHE_BYTES // (8 * max(1, len(y))))
+    n_rows = _cached_rows(len(y))
     cache = np.empty((min(n_rows, len(x)), len(y)))
     for start in range(0, len(x), n_rows):
         rows = slice(start, min(start + n_rows, len(x)))

@@ -80,17 +80,20 @@ class Learnable(Protocol):
         ...
 
 
-def learnable(features: Features, learn: Sequence[str], length: float | None = None) -> Learnable:
+def learnable(
+    features: Features, points: np.ndarray, learn: Sequence[str], length: float | None = None
+) -> Learnable:
     """Return the features as a function of what is to be learnt of them.
 
     Parameters
     ----------
     features : Features where learning starts
+    points : (m, p), some points, by which the prior of their weights has its scale
     learn : names of :data:`LEARNABLE`; of a network, all its layers are learnt too
     length : ℓ of the convolved prior, if that is the prior
     """
     if isinstance(features, NetworkFeatures | UserNetworkFeatures):
-        return LearnableNetwork.of(features, learn)
+        return LearnableNetwork.of(features, points, learn)
     if isinstance(features, LandmarkFeatures):
         if isinstance(features.kernel, UserKernel):
             raise BagwiseError.because(
@@ -98,7 +101,7 @@ def learnable(features: Features, learn: Sequence[str], length: float | None = N
                 "a kernel of bagwise",
                 'Leave learn out; or use kernel="rbf", or NetworkEmbedding, on points of numbers.',
             )
-        return LearnableLandmarks.of(features, learn, length)
+        return LearnableLandmarks.of(features, points, learn, length)
     raise BagwiseError.because(
         f"learn={tuple(learn)!r} with {type(features).__name__}, whose frequencies are drawn",
         "KernelEmbedding or NetworkEmbedding",
@@ -111,8 +114,9 @@ class Weighing:
     """Weights of points, log w(x) = g·φ(x) with g = T h.
 
     T is such that with h ~ N(0, I) log w is a Gaussian process whose covariance is the kernel over
-    its average k(x, x): of variance 1, so that by its prior a point of a bag has e times the weight
-    of another, and not e^10.
+    its average k(x, x) at the points: of variance 1, so that by its prior a point of a bag has e
+    times the weight of another, and not e^10. At landmarks k(u, u) may be far less than at points:
+    centres of clusters are nearer to the middle, and a linear kernel is a squared length.
 
     Attributes
     ----------
@@ -170,12 +174,16 @@ class LearnableLandmarks:
 
     @classmethod
     def of(
-        cls, base: LandmarkFeatures, learn: Sequence[str], length: float | None
+        cls,
+        base: LandmarkFeatures,
+        points: np.ndarray,
+        learn: Sequence[str],
+        length: float | None,
     ) -> LearnableLandmarks:
         """Take the values from features; refuse to learn what they do not have."""
-        kernel, p = base.kernel, base.landmarks.shape[1]
+        kernel, p, x = base.kernel, base.landmarks.shape[1], base.scaling(points)
         gram = kernel(base.landmarks, base.landmarks)
-        weighing = Weighing.of(gram, float(np.diag(gram).mean()))
+        weighing = Weighing.of(gram, float(np.diag(kernel(x, x)).mean()))
         values: Params = {
             "ard": np.zeros(p),
             "landmarks": base.landmarks,
@@ -286,7 +294,10 @@ class LearnableNetwork:
 
     @classmethod
     def of(
-        cls, base: NetworkFeatures | UserNetworkFeatures, learn: Sequence[str]
+        cls,
+        base: NetworkFeatures | UserNetworkFeatures,
+        points: np.ndarray,
+        learn: Sequence[str],
     ) -> LearnableNetwork:
         """Take the layers, and weights of points if they are to be learnt."""
         for name in learn:
@@ -304,7 +315,8 @@ class LearnableNetwork:
                 return forward(x, arrays[:n], arrays[n:], jnp)
 
         start: Params = {f"{LAYER}{i}": array for i, array in enumerate(layers)}
-        weighing = Weighing.of(np.eye(base.n_outputs), float(base.n_outputs))
+        norm = float(np.mean(np.sum(base(points) ** 2, axis=1)))
+        weighing = Weighing.of(np.eye(base.n_outputs), norm or 1.0)
         if "point_weights" in learn:
             start["point_weights"] = weighing.start
         return cls(base, start, outputs, weighing)

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.embedding.sums import MANY_POINTS
 from bagwise.heads.base import ClassHeads, heads_of, some_of
 from bagwise.heads.gp import GPHead
 from bagwise.heads.gp_draws import Drawn, GPDraws
-from bagwise.inference.gp_evidence import GPProblem
+from bagwise.inference.gp_evidence import LEAST_GAIN, GPProblem
 from bagwise.inference.gp_nuts import sample_scales
 from bagwise.inference.second_level import Scales
 from bagwise.inference.settings import NUTS
@@ -19,24 +18,30 @@ from bagwise.inference.settings import NUTS
 # Problems of the same bags: of one process, or of each class against the rest.
 Problems = tuple[GPProblem, ...]
 
-# Bags on which kernels and bandwidths are compared, steps of the search for scales there, and
-# groups of sizes.
+# Bags on which kernels and bandwidths are compared, and groups of sizes there. Steps of the search
+# for scales: from the middle of their priors, and, which is enough to see what is out of the
+# question, from the scales of another kernel; then those of kernels that are not. Of log evidence a
+# step has to gain so much there as long as kernels are compared.
 TRIAL_BAGS = 300
-TRIAL_STEPS = 15
-NEAR_STEPS = 8  # from the scales of another kernel
 TRIAL_GROUPS = 4
+TRIAL_STEPS = 15
+NEAR_STEPS = 3
+TRIAL_GAIN = 0.05
 
 # Bags up to which the process is exact; of more, so many are the basis.
 EXACT_BAGS = 3000
 BASIS_BAGS = 1000
 
 # Points up to which the best kernels are compared on all bags, as far as the process is exact: the
-# fit to them is then the last.
-COMPARED_POINTS = 500_000
+# fit to them is then the last. Of more, to sum all features of two takes longer than that.
+COMPARED_POINTS = 100_000
 
-# Bags and steps of the search for scales, and steps that follow with all bags of the basis.
+# Bags of the search for scales, and steps that follow with all bags of the basis. Slopes are those
+# of the scales before, so that it goes in rounds, until one gains little of log evidence.
 SEARCH_BAGS = 700
-STEPS = 40
+ROUNDS = 6
+ROUND_STEPS = 40
+ROUND_GAIN = 0.02
 LAST_STEPS = 8
 
 # Draws of the scales by default: where noise is large it is known well, and asks for smaller steps
@@ -46,12 +51,8 @@ PROCESSES = 32
 
 
 def compares_all(n_bags: int, n_points: int) -> bool:
-    """Whether the best kernels are compared on all bags with all of their points.
-
-    To compare two on some bags and sum one more over all takes longer if some are half of all.
-    """
-    most = COMPARED_POINTS if n_bags > 2 * SEARCH_BAGS else MANY_POINTS
-    return n_bags <= EXACT_BAGS and n_points <= most
+    """Whether the best kernels are compared on all bags with all of their points."""
+    return n_bags <= EXACT_BAGS and n_points <= COMPARED_POINTS
 
 
 def try_out(problems: Problems, near: Scales | None = None) -> Any:
@@ -59,22 +60,30 @@ def try_out(problems: Problems, near: Scales | None = None) -> Any:
 
     ``near`` are scales that other features of these bags have: a search from there is short.
     """
-    some = tuple(replace(each, most_groups=TRIAL_GROUPS) for each in _take(problems, TRIAL_BAGS))
-    steps = TRIAL_STEPS
+    some, steps = _in_trial(problems), TRIAL_STEPS
     if near is not None:
         some, steps = tuple(each.from_near(near) for each in some), NEAR_STEPS
-    return _again(_at_best(some, steps), problems, some, steps)
+    return _again(_at_best(some, steps, TRIAL_GAIN), problems, some, steps, TRIAL_GAIN)
 
 
-def on_more(head: Any, problems: Problems, steps: int = TRIAL_STEPS) -> Any:
+def try_on(head: Any, problems: Problems) -> Any:
+    """Go on with features of which it is not clear yet that others are better."""
+    return _again(head, problems, _in_trial(problems), TRIAL_STEPS, TRIAL_GAIN)
+
+
+def on_more(head: Any, problems: Problems) -> Any:
     """Fit to as many bags as a search for scales can have, starting at what is known."""
-    return _again(head, problems, _at_most(problems, SEARCH_BAGS), steps)
+    return _again(head, problems, _at_most(problems, SEARCH_BAGS), TRIAL_STEPS, TRIAL_GAIN)
 
 
 def refined(head: Any, problems: Problems, *, spread: bool = True, tails: str = "no") -> Any:
     """Fit until little changes, and then to all bags or those of the basis, and the spread."""
     n = len(problems[0].labels)
-    head = on_more(head, problems, STEPS)
+    some = _at_most(problems, SEARCH_BAGS)
+    for _ in range(ROUNDS):
+        before, head = head, _again(head, problems, some, ROUND_STEPS)
+        if (before.loss - head.loss) * len(some[0].labels) < ROUND_GAIN:
+            break
     basis = problems if n <= EXACT_BAGS else _at_most(problems, BASIS_BAGS)
     if len(basis[0].labels) != len(heads_of(head)[0].alpha):
         head = _again(head, problems, basis, LAST_STEPS)
@@ -110,20 +119,28 @@ def sampled(head: Any, problems: Problems, settings: NUTS, rng: np.random.Genera
     return _joined(tuple(map(drawn, heads, problems, parts)))
 
 
-def _again(head: Any, problems: Problems, parts: Problems, steps: int) -> Any:
+def _again(
+    head: Any, problems: Problems, parts: Problems, steps: int, gain: float = LEAST_GAIN
+) -> Any:
     """Fit to a part of the bags, starting at what is known and with its slopes."""
     three = zip(heads_of(head), problems, parts, strict=True)
-    return _at_best(tuple(each.known_to(problem, part) for each, problem, part in three), steps)
+    known = tuple(each.known_to(problem, part) for each, problem, part in three)
+    return _at_best(known, steps, gain)
 
 
-def _at_best(problems: Problems, steps: int) -> Any:
+def _at_best(problems: Problems, steps: int, gain: float) -> Any:
     """Fit at the scales of the largest evidence, which of many classes is the sum of theirs."""
-    scales, loss = problems[0].maximise(steps, problems[1:])
+    scales, loss = problems[0].maximise(steps, problems[1:], gain)
     return _joined(tuple(GPHead.at(each, scales, loss / len(problems)) for each in problems))
 
 
 def _joined(heads: tuple[GPHead | GPDraws, ...]) -> Any:
     return heads[0] if len(heads) == 1 else ClassHeads(heads)
+
+
+def _in_trial(problems: Problems) -> Problems:
+    """Return the problems of the bags on which kernels are compared."""
+    return tuple(replace(each, most_groups=TRIAL_GROUPS) for each in _take(problems, TRIAL_BAGS))
 
 
 def _take(problems: Problems, most: int) -> Problems:

@@ -7,18 +7,23 @@ from dataclasses import replace
 
 import numpy as np
 
+from bagwise.bags.bags import Bags
 from bagwise.features.learnable import learnable
 from bagwise.features.maps import Features
-from bagwise.heads.base import AnyHead, LearningStart, Task, heads_of
+from bagwise.heads.base import AnyHead, LearningStart, Task, heads_of, some_of
 from bagwise.inference.learning import LearningProblem
 
 # Parameters of which each class has its own; others are shared, and start at their average.
 OF_A_CLASS = ("alpha", "gamma")
 
+# Points by which the prior of weights of points has its scale.
+TYPICAL_POINTS = 500
+
 
 def learning_problem(
     head: AnyHead,
     features: Features,
+    bags: Bags,
     task: Task,
     what: Sequence[str],
     floor: float,
@@ -29,12 +34,13 @@ def learning_problem(
     Parameters
     ----------
     head : fitted to the features and the task
+    bags : in memory, those of the task
     what : names of what is learnt
     floor : of the covariance within bags
     """
     begun = _together([each.learning_start() for each in heads_of(head)])
     return LearningProblem(
-        learnable(features, what, begun.length),
+        learnable(features, _typical(bags), what, begun.length),
         begun.likelihood,
         np.array([each.labels for each in task.against_the_rest]),
         task.design,
@@ -49,6 +55,12 @@ def learning_problem(
         floor=floor,
         between=begun.evidence and begun.shrinks and prior == "learnt",
     )
+
+
+def _typical(bags: Bags) -> np.ndarray:
+    """Return some points that count, the same for the same bags."""
+    rows = np.arange(bags.n_points) if bags.weights is None else np.flatnonzero(bags.weights)
+    return bags.points[rows[some_of(len(rows), TYPICAL_POINTS)]]
 
 
 def _together(parts: list[LearningStart]) -> LearningStart:

@@ -19,6 +19,7 @@ from typing import Protocol
 import numpy as np
 from jaxtyping import Float64
 from scipy.linalg import cho_solve, cholesky, get_lapack_funcs, solve_triangular
+from scipy.linalg.blas import dger
 
 from bagwise.inference.sites import Sites, change, log_of_sites, moved_to, sites_of
 from bagwise.likelihoods.base import Bend, Linked
@@ -78,18 +79,18 @@ def regress(gram: Matrix, noise: Vector, labels: Vector) -> Conditional:
     """
     matrix = gram.copy()
     matrix[np.diag_indices_from(matrix)] += noise + JITTER
-    factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+    factor = _factor(matrix)
+    half_log_det = float(np.sum(np.log(np.diagonal(factor))))
     precision = inverse_of(factor)
     alpha = precision @ labels
-    loss = 0.5 * float(labels @ alpha) + float(np.sum(np.log(np.diagonal(factor))))
+    loss = 0.5 * float(labels @ alpha) + half_log_det
     slope = _slope(precision, alpha)
     return Conditional(loss, alpha, precision, slope, np.diagonal(slope))
 
 
 def _slope(precision: Matrix, alpha: Vector) -> Matrix:
-    slope = np.multiply.outer(alpha, -0.5 * alpha)
-    slope += 0.5 * precision
-    return slope
+    """Return ½ (P − αα^T), which like P is symmetric."""
+    return dger(-0.5, alpha, alpha, a=0.5 * precision.T, overwrite_a=True)
 
 
 def laplace(
@@ -119,6 +120,7 @@ def laplace(
     alpha, _, bend, value = to_mode(bend_at, weights, Duals(matrix), np.zeros(len(labels)))
     half = np.sqrt(weights * bend.second)
     factor = _laplace_factor(matrix, half)
+    loss = value + float(np.sum(np.log(np.diagonal(factor))))
     precision = inverse_of(factor)
     precision *= half[:, None] * half
     through = precision @ matrix
@@ -131,7 +133,6 @@ def laplace(
     by_noise = weights * (
         bend.noise_value + 0.5 * left_var * bend.noise_second - (matrix @ moved) * bend.noise_first
     )
-    loss = value + float(np.sum(np.log(np.diagonal(factor))))
     return Conditional(loss, alpha, precision, slope, by_noise)
 
 
@@ -287,9 +288,9 @@ def to_mode(
 
 
 def inverse_of(factor: Matrix) -> Matrix:
-    """Return the inverse of L L^T, given L with zeros above its diagonal."""
+    """Return the inverse of L L^T, given L with zeros above its diagonal; L is overwritten."""
     (potri,) = get_lapack_funcs(("potri",), (factor,))
-    lower, info = potri(factor, lower=True)
+    lower, info = potri(factor, lower=True, overwrite_c=True)
     if info:
         raise np.linalg.LinAlgError
     inverse = lower + lower.T  # which stays symmetric to the last bit
@@ -301,4 +302,9 @@ def _laplace_factor(matrix: Matrix, half: Vector) -> Matrix:
     """Return the Cholesky factor of I + W^½ A W^½."""
     inner = matrix * half[:, None] * half
     inner[np.diag_indices_from(inner)] += 1.0
-    return cholesky(inner, lower=True, overwrite_a=True, check_finite=False)
+    return _factor(inner)
+
+
+def _factor(matrix: Matrix) -> Matrix:
+    """Return the Cholesky factor of a matrix that is overwritten, as its columns are its rows."""
+    return cholesky(matrix.T, lower=True, overwrite_a=True, check_finite=False)

@@ -22,13 +22,13 @@ Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, sections
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float64, Int
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 
 from bagwise.embedding.posterior import MAX_GROUPS, EmbeddingModel, EmbeddingPosterior, size_groups
 from bagwise.inference.conditional import (
@@ -65,9 +65,11 @@ PRIORS = {
 # Least standard deviation of log sizes: bags that differ less count as nearly of one size.
 LEAST_SPREAD = 0.1
 
-# Steps of the search for the scales, at most, and the relative gain after which it ends.
+# Steps of the search for the scales, at most, the gain of log evidence in a step after which it
+# ends, and how far the first step goes: downhill as far as one would leads nowhere, near the end.
 MAX_STEPS = 100
-TOLERANCE = 1e-6
+LEAST_GAIN = 1e-4
+FIRST_STEP = 0.1
 
 # How far scales may go from the middle of their priors, in standard deviations.
 BOUND = 6.0
@@ -240,12 +242,13 @@ class GPProblem:
         scales = self.start.moved(self.free, theta)
         kernel, state = SecondLevelKernel(scales), self.state(scales)
         gauss = kernel.gauss(state.inputs, state.inputs)
-        average = gauss + kernel.exact_part(state.inputs, state.inputs)
+        average = kernel.exact_part(state.inputs, state.inputs)
+        average += gauss
         if self.together is not None:
             average += scales.group * self.together
         value, slope = self._minus_log_prior(theta)
         for problem in (self, *others):
-            gram = average.copy()
+            gram = average.copy() if others else average
             gram[np.diag_indices_from(gram)] += problem.bag_var(state)
             try:
                 found = problem.condition(gram, scales)
@@ -313,22 +316,46 @@ class GPProblem:
         return self._prior_center - reach, self._prior_center + reach
 
     def maximise(
-        self, max_steps: int = MAX_STEPS, others: Sequence[GPProblem] = ()
+        self,
+        max_steps: int = MAX_STEPS,
+        others: Sequence[GPProblem] = (),
+        least_gain: float = LEAST_GAIN,
     ) -> tuple[Scales, float]:
         """Return the scales of the largest evidence, and −log evidence per bag."""
         if not self.free:
             return self.start, self.fit(self.start)[1].loss / len(self.labels)
-        low, high = self.bounds
+        order = np.argsort(self.groups[1], kind="stable")  # blocks of the Gram matrix need no copy
+        first, *rest = (each.take(order) for each in (self, *others))
+        low, high = (bound / FIRST_STEP for bound in self.bounds)
+
+        def loss(steps: Float64[np.ndarray, " h"]) -> tuple[float, Float64[np.ndarray, " h"]]:
+            value, slope = first.loss(FIRST_STEP * steps, rest)
+            return value, FIRST_STEP * slope
+
         found = minimize(
-            self.loss,
-            np.clip(self.start.vector(self.free), low, high),
-            args=(others,),
+            loss,
+            np.clip(self.start.vector(self.free) / FIRST_STEP, low, high),
             jac=True,
             method="L-BFGS-B",
             bounds=list(zip(low, high, strict=True)),
-            options={"maxiter": max_steps, "ftol": TOLERANCE},
+            callback=_until(least_gain),
+            options={"maxiter": max_steps, "ftol": 0.0},
         )
-        return self.start.moved(self.free, found.x), float(found.fun) / len(self.labels)
+        scales = self.start.moved(self.free, FIRST_STEP * found.x)
+        return scales, float(found.fun) / len(self.labels)
+
+
+def _until(least_gain: float) -> Callable[[OptimizeResult], None]:
+    """Return what ends a search once a step, but the first, gains less."""
+    before = np.inf
+
+    def gained(intermediate_result: OptimizeResult) -> None:
+        nonlocal before
+        gain, before = before - intermediate_result.fun, intermediate_result.fun
+        if gain < least_gain:
+            raise StopIteration
+
+    return gained
 
 
 def same_group(

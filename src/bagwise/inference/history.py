@@ -14,7 +14,7 @@ class History:
     Attributes
     ----------
     train : of the bags that features are learnt from, with the priors' share
-    validation : −log density of the labels of bags held out, up to a constant
+    validation : −log density of the labels of bags held out, up to a constant; empty if none were
     end : why learning ended
 
     Examples
@@ -30,12 +30,12 @@ class History:
     @property
     def n_epochs(self) -> int:
         """Epochs so far."""
-        return len(self.validation) - 1
+        return len(self.train) - 1
 
     @property
     def best(self) -> int:
-        """Epoch of the least loss on bags held out, whose features are kept."""
-        return int(np.argmin(self.validation))
+        """Epoch whose features are kept: of the least loss on bags held out, or the last."""
+        return int(np.argmin(self.validation)) if self.validation else self.n_epochs
 
     @property
     def since_best(self) -> int:
@@ -44,7 +44,8 @@ class History:
 
     def then(self, train: float, validation: float) -> History:
         """Return the history one epoch later."""
-        return History((*self.train, train), (*self.validation, validation), self.end)
+        judged = (*self.validation, validation) if self.validation else ()
+        return History((*self.train, train), judged, self.end)
 
     def ended(self, why: str) -> History:
         """Return the history with another end."""

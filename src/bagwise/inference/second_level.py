@@ -107,11 +107,28 @@ class Inputs:
         return len(self.mean)
 
     @cached_property
-    def groups(self) -> list[tuple[int, Int[np.ndarray, " k"]]]:
-        """The groups that have bags, and these."""
-        order = np.argsort(self.group_of, kind="stable")
-        used, starts = np.unique(self.group_of[order], return_index=True)
-        return list(zip(used.tolist(), np.split(order, starts[1:]), strict=True))
+    def order(self) -> Int[np.ndarray, " n"] | None:
+        """The bags, group by group; None if they come so."""
+        if not np.any(np.diff(self.group_of) < 0):
+            return None
+        return np.argsort(self.group_of, kind="stable")
+
+    @cached_property
+    def places(self) -> Int[np.ndarray, " n"] | slice:
+        """Where each bag is among the bags group by group."""
+        return slice(None) if self.order is None else np.argsort(self.order)
+
+    @cached_property
+    def groups(self) -> list[tuple[int, slice]]:
+        """The groups that have bags, and which these are of the bags group by group."""
+        used, counts = np.unique(self.group_of, return_counts=True)
+        ends = np.cumsum(counts)
+        rows = map(slice, (ends - counts).tolist(), ends.tolist())
+        return list(zip(used.tolist(), rows, strict=True))
+
+    def by_group(self, rows: Float64[np.ndarray, "n k"]) -> Float64[np.ndarray, "n k"]:
+        """Return rows of the bags, group by group."""
+        return rows if self.order is None else rows[self.order]
 
     @property
     def total_var(self) -> Float64[np.ndarray, " n"]:
@@ -232,11 +249,9 @@ class SecondLevelKernel:
         square, amplitude = self.scales.length**2, np.log(self.scales.gauss)
         gram = np.empty((len(x), len(z)))
         for p in rows:
-            i = p.bags[:, None]
             for q in columns:
-                j = q.bags
                 if x is z and q.group < p.group:
-                    gram[i, j] = gram[j[:, None], p.bags].T
+                    gram[p.bags, q.bags] = gram[q.bags, p.bags].T
                     continue
                 both = x.var[p.group] + z.var[q.group]
                 inverse = 1.0 / (square + both)
@@ -245,23 +260,24 @@ class SecondLevelKernel:
                 left[:, -2] = -0.5 * (p.mean_square @ inverse + p.exact_square)
                 left[:, -1] = right[:, -2] = 1.0
                 right[:, -1] = constant - 0.5 * (q.mean_square @ inverse + q.exact_square)
-                block = left @ right.T
-                gram[i, j] = np.exp(block, out=block)
-        return gram
+                block = np.matmul(left, right.T, out=gram[p.bags, q.bags])
+                np.exp(block, out=block)
+        return gram if x.order is None and z.order is None else gram[x.places][:, z.places]
 
     def slope(
         self, x: Inputs, z: Inputs, alpha: Float64[np.ndarray, " m"]
     ) -> Float64[np.ndarray, "n c"]:
         """Return the gradient of Σ_j α_j E κ(i, j) in a_i, for every bag of x."""
-        gradient = np.tile(self.scales.linear * (alpha @ z.mean), (len(x), 1))
+        left, right = x.by_group(x.mean), z.by_group(z.mean)
         weighted = self.gauss(x, z) * alpha
-        others = z.groups
+        weighted = x.by_group(z.by_group(weighted.T).T)
+        gradient = np.tile(self.scales.linear * (alpha @ z.mean), (len(x), 1))
         for g, rows in x.groups:
-            for h, columns in others:
-                block = weighted[np.ix_(rows, columns)]
-                pulled = block @ z.mean[columns] - block.sum(axis=1)[:, None] * x.mean[rows]
+            for h, columns in z.groups:
+                block = weighted[rows, columns]
+                pulled = block @ right[columns] - block.sum(axis=1)[:, None] * left[rows]
                 gradient[rows] += pulled / (self.scales.length**2 + x.var[g] + z.var[h])
-        return gradient
+        return gradient[x.places]
 
     def design_slope(
         self, x: Inputs, z: Inputs, alpha: Float64[np.ndarray, " m"]
@@ -279,8 +295,8 @@ class SecondLevelKernel:
 
     def _by_group(self, x: Inputs) -> list[_Group]:
         """Return the groups that have bags."""
-        exact = self._exact(x)
-        return [_Group(g, bags, x.mean, exact) for g, bags in x.groups]
+        mean, exact = x.by_group(x.mean), x.by_group(self._exact(x))
+        return [_Group(g, bags, mean, exact) for g, bags in x.groups]
 
     def gradient(
         self, x: Inputs, slope: Float64[np.ndarray, "n n"], gauss: Float64[np.ndarray, "n n"]
@@ -293,42 +309,54 @@ class SecondLevelKernel:
         slope : (n, n), symmetric
         gauss : (n, n), the Gaussian part at x
         """
-        square, E = self.scales.length**2, slope * gauss
-        by_mean, by_var, by_length = np.zeros_like(x.mean), np.zeros_like(x.var), 0.0
-        groups = self._by_group(x)
-        for p in groups:
-            for q in groups:
-                g, h = p.group, q.group
-                if h < g:
-                    continue
-                double = 1.0 if h == g else 2.0
-                block, a, b = E[p.bags[:, None], q.bags], p.mean, q.mean
-                inverse = 1.0 / (square + x.var[g] + x.var[h])
-                right, left = block @ b, block.T @ a
-                out, into = block.sum(axis=1), block.sum(axis=0)
-                by_mean[p.bags] -= double * (out[:, None] * a - right) * inverse
-                by_mean[q.bags] -= double * (into[:, None] * b - left) * inverse
-                squares = out @ p.mean_square + into @ q.mean_square
-                squares -= 2.0 * (a * right).sum(axis=0)
-                total = out.sum()
-                by_both = 0.5 * double * (squares * inverse**2 - total * inverse)
-                by_var[g] += by_both
-                by_var[h] += by_both
-                # ℓ² is in D and in the factor's normalisation
-                by_length += 2.0 * square * by_both.sum() + double * total * len(inverse)
-        pulled, exact = slope @ x.mean, self._exact(x)
-        by_mean += 2.0 * self.scales.linear * pulled
+        E = slope * gauss
+        by_mean, by_var, by_length = self._by_embedding(x, x.by_group(x.by_group(E).T))
+        linear = np.column_stack([x.mean, x.design, x.log_size])
+        pulled, exact = slope @ linear, self._exact(x)
+        by_mean += 2.0 * self.scales.linear * pulled[:, : x.mean.shape[1]]
         distances = 2.0 * (E.sum(axis=1) @ exact**2 - np.sum(exact * (E @ exact), axis=0))
+        sums, c = np.sum(linear * pulled, axis=0), x.mean.shape[1]
         by_scale = {
-            "linear": self.scales.linear * float(np.sum(x.mean * pulled)),
+            "linear": self.scales.linear * float(sums[:c].sum()),
             "gauss": float(E.sum()),
-            "length": float(by_length),
-            "effects": self.scales.effects * float(np.sum(x.design * (slope @ x.design))),
+            "length": by_length,
+            "effects": self.scales.effects * float(sums[c:-1].sum()),
             "effects_length": float(distances[1:].sum()),
-            "size": self.scales.size * float(x.log_size @ slope @ x.log_size),
+            "size": self.scales.size * float(sums[-1]),
             "size_length": float(distances[0]),
         }
         return Gradient(by_mean, by_var, by_scale)
+
+    def _by_embedding(
+        self, x: Inputs, E: Float64[np.ndarray, "n n"]
+    ) -> tuple[Float64[np.ndarray, "n c"], Float64[np.ndarray, "g c"], float]:
+        """Return the derivatives of the Gaussian part in a, c and log ℓ.
+
+        E, symmetric and group by group, is the slope times the Gaussian part. Of each pair of
+        groups both products, E_pq b and E_pq^T a, are wanted; of a group and itself they are one.
+        """
+        square, groups = self.scales.length**2, self._by_group(x)
+        by_mean, by_var, by_length = np.zeros_like(x.mean), np.zeros_like(x.var), 0.0
+        for i, p in enumerate(groups):
+            for q in groups[i:]:
+                block, a, b = E[p.bags, q.bags], p.mean, q.mean
+                inverse = 1.0 / (square + x.var[p.group] + x.var[q.group])
+                out, right = block.sum(axis=1), block @ b
+                squares = out @ p.mean_square - 2.0 * np.einsum("ij,ij->j", a, right)
+                by_mean[p.bags] += (right - out[:, None] * a) * (2.0 * inverse)
+                if p is q:
+                    double, into = 1.0, out
+                else:
+                    double, into = 2.0, block.sum(axis=0)
+                    by_mean[q.bags] += (block.T @ a - into[:, None] * b) * (2.0 * inverse)
+                squares += into @ q.mean_square
+                total = float(out.sum())
+                by_both = 0.5 * double * (squares * inverse**2 - total * inverse)
+                by_var[p.group] += by_both
+                by_var[q.group] += by_both
+                # ℓ² is in D and in the factor's normalisation
+                by_length += 2.0 * square * float(by_both.sum()) + double * total * len(inverse)
+        return by_mean[x.places], by_var, by_length
 
     def nugget_gradient(self, x: Inputs, slope: Float64[np.ndarray, " n"]) -> Gradient:
         """Return the derivatives of Σ_i slope_i nugget_i."""
@@ -373,12 +401,12 @@ class _Group:
 
     Attributes
     ----------
-    group : which one;  bags : (k,), its bags
+    group : which one;  bags : which these are of the bags group by group
     mean : (k, c), a;  mean_square : (k, c), a²
     exact : (k, e), exact inputs in units of their lengths;  exact_square : (k,), ‖exact‖²
     """
 
-    def __init__(self, group: int, bags: np.ndarray, mean: np.ndarray, exact: np.ndarray) -> None:
+    def __init__(self, group: int, bags: slice, mean: np.ndarray, exact: np.ndarray) -> None:
         self.group, self.bags = group, bags
         self.mean, self.exact = mean[bags], exact[bags]
         self.mean_square, self.exact_square = self.mean**2, np.sum(self.exact**2, axis=1)

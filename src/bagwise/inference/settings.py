@@ -70,7 +70,9 @@ class Training:
     learning_rate : Adam's, at the start; it falls to a twentieth along a cosine
     validation : share of the bags that is held out, or a tuple of ids of bags, to say after how
         many epochs to end; then so many epochs are made with all bags. Bags that are named and have
-        sample weight 0 are for that alone
+        sample weight 0 are for that alone. 0: none, and all bags say when to end. None: a fifth, or
+        none where weights of points alone are learnt, by all bags at once: their prior keeps them
+        from overfitting, and some hundred labels say too little of when to end
     precision : "float64" or "float32"
     checkpoint : file from which an interrupted search goes on, or None
     seed : of what is held out, of minibatches and of the points drawn
@@ -88,7 +90,7 @@ class Training:
     batch_bags: int = 64
     bag_points: int = 200
     learning_rate: float = 0.01
-    validation: float | tuple[str | int, ...] = 0.2
+    validation: float | tuple[str | int, ...] | None = None
     precision: str = "float64"
     checkpoint: str | None = None
     seed: int = 0
@@ -118,9 +120,9 @@ class Training:
             object.__setattr__(self, "validation", ids)
             right = len(ids) > 0 and all(isinstance(x, str | int) for x in ids)
         else:
-            right = isinstance(given, int | float) and 0 < given < 1
+            right = given is None or (isinstance(given, int | float) and 0 <= given < 1)
         if not right:
-            expected = "a share between 0 and 1, or ids of bags (texts or whole numbers)"
+            expected = "a share from 0 to below 1, or ids of bags (texts or whole numbers)"
             raise _wrong("validation", given, expected, "Training")
 
 

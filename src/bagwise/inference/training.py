@@ -26,7 +26,7 @@ from bagwise._utils.work import Progress, one_thread, wanted
 from bagwise.bags.bags import Bags, BagStream
 from bagwise.exceptions import BagwiseError, BagwiseWarning
 from bagwise.features.learnable import LAYER
-from bagwise.features.maps import Features
+from bagwise.features.maps import Features, LandmarkFeatures
 from bagwise.inference.history import History
 from bagwise.inference.learning import (
     Batch,
@@ -46,6 +46,13 @@ LOWER_RATE = 0.1
 LEAST_RATE = 1e-3  # of the rate asked for, below which there is no use in lowering it
 LAST_RATE = 0.05  # of the rate at the start, by then
 
+# Share of the bags that is held out where nothing is said of it.
+HELD_OUT = 0.2
+
+# Without bags held out, steps in which the loss per bag has to fall by more than a trifle.
+STEPS_TO_FALL = 3
+TRIFLE = 1e-5
+
 # Halvings of a step of L-BFGS, and the share of the fall by its slope that a step has to have.
 MOST_HALVINGS = 20
 ENOUGH_FALL = 1e-4
@@ -61,9 +68,24 @@ MOST_NUMBERS = 1 << 26
 State = dict[str, Any]
 
 
-def held_out(ids: np.ndarray, weights: np.ndarray, settings: Training) -> np.ndarray:
-    """Return the bags that are held out: those named, or a share, drawn at random, that count."""
-    counted, asked = np.flatnonzero(weights > 0), settings.validation
+def held_out(bags: Bags, weights: np.ndarray, features: Features, settings: Training) -> np.ndarray:
+    """Return the bags that are held out: those named, or a share, drawn at random, that count.
+
+    None are where a prior says how far to go: Training(validation=...) says where that is.
+    """
+    if isinstance(bags, BagStream):
+        raise BagwiseError.because(
+            "features are to be learnt from bags that are read from a file",
+            "bags in memory",
+            "Learn from a part of the bags, and fit to all of them with the landmarks learnt.",
+        )
+    ids, counted, asked = bags.ids, np.flatnonzero(weights > 0), settings.validation
+    if asked is None:
+        alone = settings.what == ("point_weights",) and isinstance(features, LandmarkFeatures)
+        at_once = settings.engine == "lbfgs" or not _many(bags, settings)
+        asked = 0.0 if alone and at_once and settings.engine != "adam" else HELD_OUT
+    if asked == 0.0:
+        return np.zeros(0, dtype=np.int64)
     if isinstance(asked, tuple):
         named, there = set(asked), ids.tolist()
         out = np.flatnonzero([bag_id in named for bag_id in there])
@@ -96,7 +118,8 @@ def learn(
 ) -> tuple[Features, History]:
     """Learn features from bags; return them, and how it went.
 
-    Bags held out say after how many epochs to end. So many are then made with all bags.
+    Bags held out say after how many epochs to end. So many are then made with all bags. Without
+    bags held out all of them say so, with the prior.
 
     Parameters
     ----------
@@ -105,19 +128,13 @@ def learn(
     bags : Bags in memory;  scaled : points ↦ scaled points
     settings : Training
     """
-    if isinstance(bags, BagStream):
-        raise BagwiseError.because(
-            "features are to be learnt from bags that are read from a file",
-            "bags in memory",
-            "Learn from a part of the bags, and fit to all of them with the landmarks learnt.",
-        )
     few, whole = parts
     make = Minibatches if _by_batches(whole, bags, settings) else Whole
     none = np.zeros(0, dtype=np.int64)
     with jax.enable_x64(settings.precision == "float64"), one_thread("blas"):
         engine = make(whole)
         best, history = Search(engine, TrainingData(few, bags, scaled, settings, out)).run()
-        if history.best and history.end != "interrupted":
+        if len(out) and history.best and history.end != "interrupted":
             data = TrainingData(whole, bags, scaled, settings, none)
             best, _ = Search(engine, data, history.best).run()
         return whole.features.finish(jax.tree.map(np.float64, best["features"])), history
@@ -133,9 +150,13 @@ def _by_batches(problem: LearningProblem, bags: Bags, settings: Training) -> boo
         )
     if settings.engine != "auto" or problem.evidence:
         return settings.engine == "adam"
+    return _many(bags, settings) or f"{LAYER}0" in problem.features.start  # a network
+
+
+def _many(bags: Bags, settings: Training) -> bool:
+    """Return whether there are more points than are worked on at once by default."""
     points = int(np.minimum(bags.sizes, settings.bag_points).sum())
-    many = points > MOST_AT_ONCE or points * bags.n_features > MOST_NUMBERS
-    return many or f"{LAYER}0" in problem.features.start  # a network
+    return points > MOST_AT_ONCE or points * bags.n_features > MOST_NUMBERS
 
 
 @dataclass(eq=False)
@@ -254,6 +275,7 @@ class Whole:
     def begin(self, params: Any, data: TrainingData) -> State:
         """Return the state at the start."""
         self._batch = jax.tree.map(jnp.asarray, data.all_bags())
+        self._n = float(len(data.kept))  # the loss of all bags has steps of about unit length
         moving, fixed = _split(params)
         state = {"params": moving, "fixed": fixed, "opt": self._optimiser.init(moving), "rate": 1.0}
         state["losses"] = self.losses(state)
@@ -275,15 +297,22 @@ class Whole:
         params, fixed = state["params"], state["fixed"]
         loss, out = state["losses"]
         slope = self._slope(params, fixed, self._batch)
-        slope = {k: v if k in which else jax.tree.map(jnp.zeros_like, v) for k, v in slope.items()}
+        slope = {
+            k: jax.tree.map(lambda x, on=k in which: x * (self._n if on else 0.0), v)
+            for k, v in slope.items()
+        }
         way, opt = self._way(slope, state["opt"], params)
-        fall = sum(jax.tree.leaves(jax.tree.map(lambda g, w: jnp.sum(g * w), slope, way)))
+        if (fall := _product(slope, way)) <= 0.0:  # not downhill: the loss bent the other way
+            way, opt = self._way(slope, self._optimiser.init(params), params)
+            fall = _product(slope, way)
         for far in 0.5 ** np.arange(MOST_HALVINGS):
             tried = jax.tree.map(lambda x, w, far=far: x - far * w, params, way)
             found = self.losses(state | {"params": tried})
-            if found[0] <= loss - ENOUGH_FALL * far * float(fall):
+            if self._n * (loss - found[0]) >= ENOUGH_FALL * far * fall:
                 params, (loss, out) = tried, found
                 break
+        else:
+            opt = self._optimiser.init(params)
         return state | {"params": params, "opt": opt, "losses": (loss, out)}, loss, out
 
 
@@ -316,10 +345,11 @@ class Minibatches:
     def begin(self, params: Any, data: TrainingData) -> State:
         """Return the state at the start, with averages over the minibatches of an epoch."""
         self._data, rng = data, np.random.default_rng(data.settings.seed)
-        self._out = None
         if len(data.out):
             batch = data.batch(data.out, rng) | {"counted": data.held_weights}
-            self._out = jax.tree.map(jnp.asarray, batch)
+        else:
+            batch = next(data.epoch(0))
+        self._out = jax.tree.map(jnp.asarray, batch)
         moving, fixed = _split(params)
         state = {"params": moving, "fixed": fixed, "rate": 1.0}
         return state | {"opt": self._optimiser.init(moving), "moving": self._averages(params, 0)}
@@ -330,9 +360,7 @@ class Minibatches:
         return jax.tree.map(lambda *each: sum(each) / len(each), *found)
 
     def losses(self, state: State) -> tuple[float, float]:
-        """Return the loss of the bags held out, twice: there was no minibatch yet."""
-        if self._out is None:
-            return 0.0, 0.0
+        """Return the loss of the bags held out, or of a minibatch, twice: no epoch was made yet."""
         out = float(self._held_out(state["params"] | state["fixed"], state["moving"], self._out))
         return out, out
 
@@ -350,6 +378,10 @@ class Minibatches:
         return state, float(np.mean(values)), self.losses(state)[1]
 
 
+def _product(a: Any, b: Any) -> float:
+    return float(sum(jax.tree.leaves(jax.tree.map(lambda x, y: jnp.sum(x * y), a, b))))
+
+
 def _split(params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return parameters that move and those that do not."""
     fixed = {name: params[name] for name in params if name == "basis"}
@@ -359,21 +391,23 @@ def _split(params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 class Search:
     """Epochs of an engine, until bags held out gain no more; the best parameters are kept.
 
-    Without bags held out all epochs are made, until a given one, and the last parameters are the
-    best.
+    Without bags held out all epochs are made, until a given one, or until the loss falls no more,
+    and the last parameters are the best.
     """
 
     def __init__(
         self, engine: Whole | Minibatches, data: TrainingData, until: int | None = None
     ) -> None:
         self.engine, self.data = engine, data
-        self.until = data.settings.epochs if until is None else until
+        self.until, self.told = data.settings.epochs if until is None else until, until is not None
         self.judged = len(data.out) > 0
         self.state = engine.begin(start(data.problem), data)
         self.state["best"] = self.state["params"]
         first = engine.losses(self.state)
-        self.history = History((first[0],), (first[1],), "all epochs were made")
-        self.checkpoint = Checkpoint.of(data)
+        self.history = History(
+            (first[0],), (first[1],) if self.judged else (), "all epochs were made"
+        )
+        self.checkpoint = Checkpoint.of(data, self.told)
         if self.checkpoint is not None:
             self.state, self.history = self.checkpoint.load(self.state, self.history)
 
@@ -399,7 +433,17 @@ class Search:
         if self.judged and self.history.since_best >= self.data.settings.patience:
             self.history = self.history.ended("bags held out gained no more")
             return False
+        if not self.judged and not self.told and self._fell_by() < TRIFLE:
+            self.history = self.history.ended("the loss fell no more")
+            return False
         return True
+
+    def _fell_by(self) -> float:
+        """Return by how much the loss fell in the last steps."""
+        losses = self.history.train
+        if len(losses) <= STEPS_TO_FALL or self.engine.has_rate:
+            return np.inf
+        return losses[-1 - STEPS_TO_FALL] - losses[-1]
 
     def epoch(self) -> int:
         """Make an epoch, or lower the rate if it diverges; return how many epochs were made."""
@@ -443,14 +487,12 @@ class Checkpoint:
         self._path, self._fingerprint = path, fingerprint
 
     @classmethod
-    def of(cls, data: TrainingData) -> Checkpoint | None:
-        """Return that of a search, if there is to be one; the epochs with all bags have another."""
+    def of(cls, data: TrainingData, again: bool) -> Checkpoint | None:
+        """Return that of a search, if there is to be one; that with all bags again has another."""
         if data.settings.checkpoint is None:
             return None
         path = Path(data.settings.checkpoint)
-        return cls(
-            path if len(data.out) else path.with_name(f"{path.name}.all"), data.fingerprint()
-        )
+        return cls(path.with_name(f"{path.name}.all") if again else path, data.fingerprint())
 
     def save(self, state: State, history: History) -> None:
         """Write the state."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from itertools import compress, repeat
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from bagwise.bags.grouping import (
     keys,
     locate,
     missing,
+    rows_of,
     show,
 )
 from bagwise.bags.tables.frames import Table
@@ -71,11 +72,53 @@ class Rows:
             return self
         return replace(self, grouping=group_columns(self.ids))
 
+    def by_bag(self) -> GroupedPoints | None:
+        """Return points and weights with their grouping, as they came; None if there are none."""
+        grouping = self.grouped().grouping
+        return None if grouping is None else GroupedPoints(self.points, self.weights, grouping)
+
     def looked_at(self) -> Rows:
         """Return the same with a look at the points, unless there are no rows."""
         if self.look is not None or not len(self.points):
             return self
         return replace(self, look=Look.of(self.points, self.weights))
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedPoints:
+    """Points and weights of some rows, and which are of which bag; there is at least one."""
+
+    points: Float[np.ndarray, "n_rows n_features"]
+    weights: Float64[np.ndarray, " n_rows"] | None
+    grouping: Grouping
+
+    def sorted(self) -> GroupedPoints:
+        """Return the same in the order of the bags."""
+        if self.grouping.order is None:
+            return self
+        return self._taken(replace(self.grouping, order=None), self.grouping.sort)
+
+    def numbered(self, codes: Int64[np.ndarray, " k"]) -> GroupedPoints:
+        """Return the same with numbers of the bags for ids; bags of number -1 are left out.
+
+        Examples
+        --------
+        >>> two = Grouping(np.array(["a", "b"]), np.array([0, 1, 3]), None)
+        >>> points = GroupedPoints(np.array([[1.0], [2.0], [3.0]]), None, two)
+        >>> points.numbered(np.array([-1, 7])).points.ravel()
+        array([2., 3.])
+        """
+        pieces = np.flatnonzero(codes >= 0)
+        if len(pieces) == len(codes):
+            return replace(self, grouping=replace(self.grouping, ids=codes))
+        there = self.sorted()
+        rows, offsets = rows_of(pieces, self.grouping.offsets)
+        chosen = Grouping(codes[pieces], offsets, None)
+        return there._taken(chosen, replace(chosen, order=rows).sort)
+
+    def _taken(self, grouping: Grouping, sort: Callable[..., Any]) -> GroupedPoints:
+        weights = None if self.weights is None else sort(self.weights)
+        return GroupedPoints(sort(self.points), weights, grouping)
 
 
 class Spread:

@@ -34,7 +34,7 @@ from bagwise.bags.grouping import (
     sizes_to_offsets,
 )
 from bagwise.bags.tables.cells import Cells, Tally
-from bagwise.bags.tables.census import BagCounts, Census, Lessons, Rows
+from bagwise.bags.tables.census import BagCounts, Census, GroupedPoints, Lessons, Rows
 from bagwise.bags.tables.files import BATCH_ROWS, Source, is_path, labels_table
 from bagwise.bags.tables.frames import (
     Table,
@@ -56,6 +56,10 @@ from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 # is 0.3 % of the standard deviation of Gaussian values.
 SAMPLE_ROWS = 200_000
 
+# Bytes of points that a stream keeps in memory once they were read, sorted by bag: a file that has
+# no more is read once, and not again for each pass.
+KEPT_BYTES = 1 << 29
+
 # Batches that are read and made into arrays ahead of whoever takes them, each by a thread.
 AHEAD = 2
 
@@ -75,6 +79,7 @@ class Reading:
     schema : Schema, to read later tables in the same way
     report : ReadReport, of which nobody was told yet
     pieces : PieceBags of each piece, if workers of a cluster have read them
+    kept : the rows themselves, of a stream that is short enough
     """
 
     passes: Passes
@@ -84,6 +89,7 @@ class Reading:
     schema: Schema
     report: ReadReport
     pieces: tuple[PieceBags, ...] = ()
+    kept: KeptRows | None = None
 
     @cached_property
     def bags(self) -> Any:
@@ -285,8 +291,9 @@ class Passes:
 
     def _read(self, columns: tuple[str, ...]) -> Iterator[tuple[Table, int]]:
         """Yield tables, and the number of the first row of each."""
-        start = self.source.first_row
-        for table in self.source.batches(columns, len(self.schema.feature_names)):
+        start, schema = self.source.first_row, self.schema
+        width = max(len(schema.columns), len(schema.feature_names))  # so that all passes cut alike
+        for table in self.source.batches(columns, width):
             yield table, start
             start += len(table)
 
@@ -438,28 +445,38 @@ class Counting:
 
     Attributes
     ----------
+    stacked : points and weights, if the table is in memory
+    kept : the same batch by batch, of a stream that is kept
     pieces : of pieces that were merged, numbers of their bags and how many rows each has of them
     """
 
-    def __init__(self, schema: Schema, watch: bool, keep: bool, skip: int = 0) -> None:
+    def __init__(
+        self, schema: Schema, watch: bool, in_memory: bool, keep: bool = False, skip: int = 0
+    ) -> None:
         names = schema.covariate_names
-        self.census = Census(names, schema.label, watch=watch, spread=not keep, skip=skip)
+        self.census = Census(names, schema.label, watch=watch, spread=not in_memory, skip=skip)
         self.stacked: dict[str, Any] = {}
-        self._schema, self._keep = schema, keep
+        self.kept = KeptRows([]) if keep else None
+        self._schema, self._in_memory = schema, in_memory
         self._pieces: list[PieceBags] | None = None
 
-    def prepare(self, used: Used) -> Rows:
-        """Make arrays of some rows, group them and, if they are not kept, look at their points."""
+    def prepare(self, used: Used) -> tuple[Rows, GroupedPoints | None]:
+        """Make arrays of some rows, group them, look at their points; sort what is kept."""
         rows = used.arrays(self._schema).grouped()
-        return rows if self._keep else rows.looked_at()
+        found = rows.by_bag() if self._in_memory or self.kept is not None else None
+        rows = rows if self._in_memory else rows.looked_at()
+        return rows, None if found is None else found.sorted()
 
-    def add(self, rows: Rows) -> None:
+    def add(self, prepared: tuple[Rows, GroupedPoints | None]) -> None:
         """Count some rows."""
+        rows, found = prepared
         pieces = self.census.add(rows)
-        if self._keep and pieces is not None:
-            sort = pieces.grouping.sort
-            weights = None if rows.weights is None else sort(rows.weights)
-            self.stacked = {"points": sort(rows.points), "weights": weights}
+        if pieces is None or found is None:
+            return
+        if self.kept is None:
+            self.stacked = {"points": found.points, "weights": found.weights}
+        else:
+            self.kept.add(found, pieces.codes)
 
     @property
     def pieces(self) -> list[PieceBags]:
@@ -473,6 +490,47 @@ class Counting:
         """Add other rows, which come after these."""
         pieces, sizes = self.pieces, other.census.bags.sizes
         pieces.append(PieceBags(self.census.merge(other.census), sizes))
+
+
+class KeptRows:
+    """Rows of a stream that stay in memory as they were first read: in batches, sorted by bag.
+
+    They are not sent to other processes, which read the file again.
+
+    Parameters
+    ----------
+    batches : with the numbers of bags for ids
+    place : (n,), the number that each bag has here, -1 for those that are not used; None: its own
+    """
+
+    def __init__(
+        self, batches: list[GroupedPoints], place: Int64[np.ndarray, " n"] | None = None
+    ) -> None:
+        self._batches, self._place = batches, place
+
+    def add(self, rows: GroupedPoints, codes: Int64[np.ndarray, " k"]) -> None:
+        """Keep rows that are sorted by bag, of which the numbers of the bags are given."""
+        self._batches.append(rows.numbered(codes))
+
+    def some(self, place: Int64[np.ndarray, " n"]) -> KeptRows:
+        """Return the rows of some of the bags, which have other numbers then."""
+        if self._place is not None:
+            place = np.where(self._place >= 0, place[self._place], -1)
+        return KeptRows(self._batches, place)
+
+    def __iter__(self) -> Iterator[GroupedPoints]:
+        for batch in self._batches:
+            if self._place is None:
+                yield batch
+            elif len(codes := self._place[batch.grouping.ids]) and codes.max() >= 0:
+                yield batch.numbered(codes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _nothing, ()
+
+
+def _nothing() -> None:
+    """Return what is left of rows that were kept in another process."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -614,7 +672,9 @@ class Reader:
     def count(self) -> Reading:
         """Read all rows, and put together what is known of each bag."""
         own, in_memory = self.passes.schema, self.passes.source.in_memory
-        make = partial(Counting, own, self.by_default, in_memory)
+        numbers = self.passes.source.n_rows * len(own.feature_names)
+        keep = not in_memory and self.passes.engine is None and 8 * numbers <= KEPT_BYTES
+        make = partial(Counting, own, self.by_default, in_memory, keep)
         counted = self.passes.fold(make, own.columns, "reading rows")
         census = counted.census
         if not census.n_points:
@@ -629,8 +689,9 @@ class Reader:
         }
         report = self._report(census, met, covariates, labels)
         parts |= counted.stacked
+        pieces = tuple(counted.pieces)
         return Reading(
-            self.passes, census, parts, labels, self.schema, report, tuple(counted.pieces)
+            self.passes, census, parts, labels, self.schema, report, pieces, counted.kept
         )
 
     def _per_bag(self, census: Census) -> tuple[Any, Any, dict[str, int]]:

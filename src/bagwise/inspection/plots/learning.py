@@ -46,7 +46,8 @@ def learning(model: Any, *, ax: Axes | None = None) -> Axes:
         _, ax = plt.subplots(figsize=(4.6, 3.0), layout="constrained")
     epochs = range(history.n_epochs + 1)
     ax.plot(epochs, history.train, color=CYCLE[0], label="learnt from")
-    ax.plot(epochs, history.validation, color=CYCLE[1], label="held out")
+    if history.validation:
+        ax.plot(epochs, history.validation, color=CYCLE[1], label="held out")
     ax.axvline(history.best, color="0.7", linewidth=0.8, linestyle=":", zorder=0)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set(xlabel="epoch", ylabel="loss per bag", title=history.end)
