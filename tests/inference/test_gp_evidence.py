@@ -89,7 +89,7 @@ def test_classes_together_have_the_sum_of_their_evidences_and_one_prior():
     )
     theta, step = first.start.vector(first.free), 1e-5
     value, gradient = first.loss(theta, others)
-    prior = [first._minus_log_prior(theta)[0]] * 2
+    prior = [first.minus_log_prior(theta)[0]] * 2
     alone = [each.loss(theta)[0] for each in (first, *others)]
     assert_allclose(value, sum(alone) - sum(prior), rtol=1e-12)
     differences = [

@@ -14,6 +14,7 @@ from bagwise.inference.gp_evidence import LEAST_GAIN, GPProblem
 from bagwise.inference.gp_nuts import sample_scales
 from bagwise.inference.second_level import Scales
 from bagwise.inference.settings import NUTS
+from bagwise.inference.settled import maximise_settled, settle
 
 # Problems of the same bags: of one process, or of each class against the rest.
 Problems = tuple[GPProblem, ...]
@@ -36,9 +37,11 @@ BASIS_BAGS = 1000
 # fit to them is then the last. Of more, to sum all features of two takes longer than that.
 COMPARED_POINTS = 100_000
 
-# Bags of the search for scales, and steps that follow with all bags of the basis. Slopes are those
-# of the scales before, so that it goes in rounds, until one gains little of log evidence.
+# Bags of the search for scales, and its steps. Of classes and counts slopes are those of the scales
+# before, so that it goes in rounds, until one gains little of log evidence, and a few steps follow
+# with all bags of the basis.
 SEARCH_BAGS = 700
+MOST_STEPS = 60
 ROUNDS = 6
 ROUND_STEPS = 40
 ROUND_GAIN = 0.02
@@ -73,23 +76,65 @@ def try_on(head: Any, problems: Problems) -> Any:
 
 def on_more(head: Any, problems: Problems) -> Any:
     """Fit to as many bags as a search for scales can have, starting at what is known."""
-    return _again(head, problems, _at_most(problems, SEARCH_BAGS), TRIAL_STEPS, TRIAL_GAIN)
+    some = _at_most(problems, SEARCH_BAGS)
+    return _settled(_again(head, problems, some, TRIAL_STEPS, TRIAL_GAIN), problems, some)
 
 
 def refined(head: Any, problems: Problems, *, spread: bool = True, tails: str = "no") -> Any:
     """Fit until little changes, and then to all bags or those of the basis, and the spread."""
     n = len(problems[0].labels)
     some = _at_most(problems, SEARCH_BAGS)
-    for _ in range(ROUNDS):
-        before, head = head, _again(head, problems, some, ROUND_STEPS)
-        if (before.loss - head.loss) * len(some[0].labels) < ROUND_GAIN:
-            break
+    head = _at_rest(head, problems, some) if _real(problems) else _in_rounds(head, problems, some)
     basis = problems if n <= EXACT_BAGS else _at_most(problems, BASIS_BAGS)
     if len(basis[0].labels) != len(heads_of(head)[0].alpha):
-        head = _again(head, problems, basis, LAST_STEPS)
+        if not _real(problems):
+            head = _again(head, problems, basis, LAST_STEPS)
+        head = _settled(head, problems, basis)
     pairs = list(zip(heads_of(head), problems, strict=True))
     options = {"induce": n > EXACT_BAGS, "spread": spread, "tails": tails}
     return _joined(tuple(each.finished(problem, **options) for each, problem in pairs))
+
+
+def _real(problems: Problems) -> bool:
+    """Whether labels are real numbers: the gradient of settled processes is for these."""
+    return problems[0].likelihood is None
+
+
+def _at_rest(head: Any, problems: Problems, parts: Problems) -> Any:
+    """Search scales such that the bag part is that of the process itself."""
+    known = head.known_to(problems[0], parts[0])
+    scales, loss, slopes = maximise_settled(known, MOST_STEPS, LEAST_GAIN)
+    return GPHead.at(replace(known, slopes=slopes), scales, loss)
+
+
+def _in_rounds(head: Any, problems: Problems, parts: Problems) -> Any:
+    """Search scales in rounds, each with the slopes of the one before; the best settled counts."""
+    best = _settled(head, problems, parts)
+    for _ in range(ROUNDS):
+        found = _settled(_again(best, problems, parts, ROUND_STEPS), problems, parts)
+        gain = (best.loss - found.loss) * len(parts[0].labels)
+        best = found if gain > 0 else best
+        if gain < ROUND_GAIN:
+            break
+    return best
+
+
+def _settled(head: Any, problems: Problems, parts: Problems) -> Any:
+    """Return processes at the same scales whose bag part is that of their own slopes."""
+    found = tuple(map(_settled_one, heads_of(head), problems, parts))
+    loss = float(np.mean([each.loss for each in found]))  # the prior of the scales is in each
+    return _joined(tuple(replace(each, loss=loss) for each in found))
+
+
+def _settled_one(head: GPHead, problem: GPProblem, part: GPProblem) -> GPHead:
+    part = head.known_to(problem, part)
+    order = part.by_group
+    at = settle(part.take(order), head.scales)
+    slopes = np.empty_like(at.slopes)
+    slopes[order] = at.in_what_is_said
+    prior, _ = part.minus_log_prior(head.scales.vector(part.free))
+    loss = (at.loss + prior) / len(part.labels)
+    return GPHead.at(replace(part, slopes=slopes), head.scales, loss)
 
 
 def sampled(head: Any, problems: Problems, settings: NUTS, rng: np.random.Generator) -> Any:

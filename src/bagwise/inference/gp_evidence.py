@@ -40,7 +40,13 @@ from bagwise.inference.conditional import (
     regress,
 )
 from bagwise.inference.priors import sampling_doubt
-from bagwise.inference.second_level import Coordinates, Inputs, Scales, SecondLevelKernel
+from bagwise.inference.second_level import (
+    Coordinates,
+    Gradient,
+    Inputs,
+    Scales,
+    SecondLevelKernel,
+)
 from bagwise.inference.sites import Sites
 from bagwise.likelihoods.base import Linked
 from bagwise.likelihoods.probit import Probit
@@ -246,7 +252,7 @@ class GPProblem:
         average += gauss
         if self.together is not None:
             average += scales.group * self.together
-        value, slope = self._minus_log_prior(theta)
+        value, slope = self.minus_log_prior(theta)
         for problem in (self, *others):
             gram = average.copy() if others else average
             gram[np.diag_indices_from(gram)] += problem.bag_var(state)
@@ -259,7 +265,7 @@ class GPProblem:
             slope = slope + np.array([by_scale[name] for name in self.free])
         return value, slope
 
-    def _minus_log_prior(
+    def minus_log_prior(
         self, theta: Float64[np.ndarray, " h"]
     ) -> tuple[float, Float64[np.ndarray, " h"]]:
         """Return −log prior of the scales, up to a constant, and its gradient."""
@@ -274,10 +280,21 @@ class GPProblem:
         self, kernel: SecondLevelKernel, state: State, found: Conditional, gauss: Matrix
     ) -> dict[str, float]:
         """Return the slopes of the loss in the scales, given those in A and in the noise."""
-        scales, own = kernel.scales, np.diagonal(found.slope)
+        own = np.diagonal(found.slope)
         gradient = kernel.gradient(state.inputs, found.slope, gauss)
         if self.slopes is None:
             gradient += kernel.nugget_gradient(state.inputs, own)
+        by_scale = self.chained(kernel.scales, state, gradient, found)
+        if self.slopes is not None:  # ηλκ/(1 − κ)² = τ/N/(1 − κ) has −κ and 1 + κ
+            left = own[:, None] * self.slopes**2 * state.said_var
+            by_scale["prior_scale"] -= float(np.sum(left * state.slack))
+            by_scale["sampling"] += float(np.sum(left * (1.0 + state.slack)))
+        return by_scale
+
+    def chained(
+        self, scales: Scales, state: State, gradient: Gradient, found: Conditional
+    ) -> dict[str, float]:
+        """Return slopes in all scales, given those in A, the noise and what the kernel sees."""
         by_scale = gradient.by_scale
         by_level = found.by_noise / self.weights if self.likelihood is None else found.by_noise
         smallness = self.sizing.smallness(self.sizes)
@@ -289,10 +306,6 @@ class GPProblem:
         by_mean = float(np.sum(mean * state.slack))
         by_scale["prior_scale"] = by_mean - 0.5 * float(mean.sum()) - by_var
         by_scale["sampling"] = by_var - by_mean
-        if self.slopes is not None:  # ηλκ/(1 − κ)² = τ/N/(1 − κ) has −κ and 1 + κ
-            left = own[:, None] * self.slopes**2 * state.said_var
-            by_scale["prior_scale"] -= float(np.sum(left * state.slack))
-            by_scale["sampling"] += float(np.sum(left * (1.0 + state.slack)))
         if self.together is not None:
             by_scale["group"] = scales.group * float(np.sum(found.slope * self.together))
         both = 0.5 * mean.sum(axis=0) + var.sum(axis=0)
@@ -324,16 +337,30 @@ class GPProblem:
         """Return the scales of the largest evidence, and −log evidence per bag."""
         if not self.free:
             return self.start, self.fit(self.start)[1].loss / len(self.labels)
-        order = np.argsort(self.groups[1], kind="stable")  # blocks of the Gram matrix need no copy
+        order = self.by_group
         first, *rest = (each.take(order) for each in (self, *others))
+        return self.searched(lambda theta: first.loss(theta, rest), max_steps, least_gain)
+
+    @property
+    def by_group(self) -> Int[np.ndarray, " n"]:
+        """The bags, group by group: blocks of their Gram matrix need no copy."""
+        return np.argsort(self.groups[1], kind="stable")
+
+    def searched(
+        self,
+        loss: Callable[[Float64[np.ndarray, " h"]], tuple[float, Float64[np.ndarray, " h"]]],
+        max_steps: int,
+        least_gain: float,
+    ) -> tuple[Scales, float]:
+        """Return the scales of the least loss, sought from the start, and that loss per bag."""
         low, high = (bound / FIRST_STEP for bound in self.bounds)
 
-        def loss(steps: Float64[np.ndarray, " h"]) -> tuple[float, Float64[np.ndarray, " h"]]:
-            value, slope = first.loss(FIRST_STEP * steps, rest)
+        def stepped(steps: Float64[np.ndarray, " h"]) -> tuple[float, Float64[np.ndarray, " h"]]:
+            value, slope = loss(FIRST_STEP * steps)
             return value, FIRST_STEP * slope
 
         found = minimize(
-            loss,
+            stepped,
             np.clip(self.start.vector(self.free) / FIRST_STEP, low, high),
             jac=True,
             method="L-BFGS-B",

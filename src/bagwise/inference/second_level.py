@@ -268,8 +268,18 @@ class SecondLevelKernel:
         self, x: Inputs, z: Inputs, alpha: Float64[np.ndarray, " m"]
     ) -> Float64[np.ndarray, "n c"]:
         """Return the gradient of Σ_j α_j E κ(i, j) in a_i, for every bag of x."""
+        return self.slope_of(x, z, self.gauss(x, z), alpha)
+
+    def slope_of(
+        self,
+        x: Inputs,
+        z: Inputs,
+        gauss: Float64[np.ndarray, "n m"],
+        alpha: Float64[np.ndarray, " m"],
+    ) -> Float64[np.ndarray, "n c"]:
+        """Return the same, given the Gaussian part between x and z."""
         left, right = x.by_group(x.mean), z.by_group(z.mean)
-        weighted = self.gauss(x, z) * alpha
+        weighted = gauss * alpha
         weighted = x.by_group(z.by_group(weighted.T).T)
         gradient = np.tile(self.scales.linear * (alpha @ z.mean), (len(x), 1))
         for g, rows in x.groups:
@@ -278,6 +288,61 @@ class SecondLevelKernel:
                 pulled = block @ right[columns] - block.sum(axis=1)[:, None] * left[rows]
                 gradient[rows] += pulled / (self.scales.length**2 + x.var[g] + z.var[h])
         return gradient[x.places]
+
+    def along(
+        self, x: Inputs, way: Float64[np.ndarray, "n c"], gauss: Float64[np.ndarray, "n n"]
+    ) -> Float64[np.ndarray, "n n"]:
+        """Return by how much E κ_ij between bags changes as a_i goes along its way, Σ_k w_ik ∂_ik.
+
+        Of the Gaussian part that is itself times Σ_k w_ik (a_jk − a_ik)/D_k.
+        """
+        return self._towards(x, way) * gauss + self.scales.linear * way @ x.mean.T
+
+    def _towards(self, x: Inputs, way: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n n"]:
+        """Return Σ_k w_ik (a_jk − a_ik)/D_k."""
+        found, ways, groups = np.empty((len(x), len(x))), x.by_group(way), self._by_group(x)
+        for p in groups:
+            for q in groups:
+                pull = ways[p.bags] / (self.scales.length**2 + x.var[p.group] + x.var[q.group])
+                block = np.matmul(pull, q.mean.T, out=found[p.bags, q.bags])
+                block -= np.sum(pull * p.mean, axis=1)[:, None]
+        return found if x.order is None else found[x.places][:, x.places]
+
+    def along_gradient(
+        self,
+        x: Inputs,
+        way: Float64[np.ndarray, "n c"],
+        alpha: Float64[np.ndarray, " n"],
+        gauss: Float64[np.ndarray, "n n"],
+    ) -> Gradient:
+        """Return the derivatives of Σ_ij along_ij α_j, at fixed ways and α."""
+        pulled = gauss * alpha
+        E = self._towards(x, way) * pulled
+        found = self._gauss_gradient(x, 0.5 * (E + E.T))
+        by_mean, by_var = found.by_mean, found.by_var
+        by_way, by_length = np.zeros_like(x.mean), 0.0
+        ways, groups, pulled = (
+            x.by_group(way),
+            self._by_group(x),
+            x.by_group(x.by_group(pulled).T).T,
+        )
+        for p in groups:
+            for q in groups:
+                block, w = pulled[p.bags, q.bags], ways[p.bags]
+                inverse = 1.0 / (self.scales.length**2 + x.var[p.group] + x.var[q.group])
+                out = block.sum(axis=1)
+                by_way[p.bags] -= out[:, None] * w * inverse
+                by_way[q.bags] += (block.T @ w) * inverse
+                by_both = -np.sum(w * (block @ q.mean - out[:, None] * p.mean), axis=0) * inverse**2
+                by_var[p.group] += by_both
+                by_var[q.group] += by_both
+                by_length += 2.0 * self.scales.length**2 * float(by_both.sum())
+        total = way.sum(axis=0)
+        by_mean += by_way[x.places] + self.scales.linear * np.outer(alpha, total)
+        by_scale = found.by_scale
+        by_scale["length"] += by_length
+        by_scale["linear"] = self.scales.linear * float(total @ (alpha @ x.mean))
+        return Gradient(by_mean, by_var, by_scale)
 
     def design_slope(
         self, x: Inputs, z: Inputs, alpha: Float64[np.ndarray, " m"]
@@ -309,20 +374,27 @@ class SecondLevelKernel:
         slope : (n, n), symmetric
         gauss : (n, n), the Gaussian part at x
         """
-        E = slope * gauss
-        by_mean, by_var, by_length = self._by_embedding(x, x.by_group(x.by_group(E).T))
-        linear = np.column_stack([x.mean, x.design, x.log_size])
-        pulled, exact = slope @ linear, self._exact(x)
-        by_mean += 2.0 * self.scales.linear * pulled[:, : x.mean.shape[1]]
-        distances = 2.0 * (E.sum(axis=1) @ exact**2 - np.sum(exact * (E @ exact), axis=0))
-        sums, c = np.sum(linear * pulled, axis=0), x.mean.shape[1]
+        found = self._gauss_gradient(x, slope * gauss)
+        linear, c = np.column_stack([x.mean, x.design, x.log_size]), x.mean.shape[1]
+        pulled = slope @ linear
+        by_mean = found.by_mean + 2.0 * self.scales.linear * pulled[:, :c]
+        sums = np.sum(linear * pulled, axis=0)
         by_scale = {
             "linear": self.scales.linear * float(sums[:c].sum()),
+            "effects": self.scales.effects * float(sums[c:-1].sum()),
+            "size": self.scales.size * float(sums[-1]),
+        }
+        return Gradient(by_mean, found.by_var, found.by_scale | by_scale)
+
+    def _gauss_gradient(self, x: Inputs, E: Float64[np.ndarray, "n n"]) -> Gradient:
+        """Return the derivatives of the Gaussian part; E, symmetric, is the slope times it."""
+        by_mean, by_var, by_length = self._by_embedding(x, x.by_group(x.by_group(E).T))
+        exact = self._exact(x)
+        distances = 2.0 * (E.sum(axis=1) @ exact**2 - np.sum(exact * (E @ exact), axis=0))
+        by_scale = {
             "gauss": float(E.sum()),
             "length": by_length,
-            "effects": self.scales.effects * float(sums[c:-1].sum()),
             "effects_length": float(distances[1:].sum()),
-            "size": self.scales.size * float(sums[-1]),
             "size_length": float(distances[0]),
         }
         return Gradient(by_mean, by_var, by_scale)
