@@ -65,6 +65,13 @@ def test_points_come_in_files_and_predictions_follow(folder):
     assert_allclose(model.predict(bags), at_once.predict(bags), rtol=1e-10)
 
 
+def test_fit_says_where_sums_are_and_how_they_go_on(folder):
+    told = bagwise(*FIT, "--model", "blr", "--force", cwd=folder)
+    assert "bagwise update m.bagwise s.bagwise NEW_POINTS" in told.stdout
+    told = done(bagwise(*FIT, "--model", "blr", "--json", "--force", cwd=folder))
+    assert told["sums"] == "s.bagwise"
+
+
 def test_a_file_that_comes_again_is_noticed(folder):
     done(bagwise(*UPDATE, "0.parquet", cwd=folder))
     before = (folder / "s.bagwise").read_bytes(), (folder / "m.bagwise").read_bytes()

@@ -1,6 +1,7 @@
 """Models on a Dask cluster of two workers: what one machine gives, and what happens to both."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -315,6 +316,31 @@ def test_the_command_with_workers_of_its_own_and_those_of_others(tmp_path, engin
     both = (*line, "--out", "x", "--workers", "2")
     refused(command(*both, "--cluster", "tcp://h:1", cwd=tmp_path), "one of the two", code=2)
     refused(command(*both, "--in-memory", cwd=tmp_path), "with points in memory", code=2)
+
+
+def test_updates_and_reports_by_workers_are_those_of_one_process(tmp_path, engine):
+    there = ("--cluster", engine.client.scheduler.address)
+    rows = pq.read_table(write(tmp_path / "t.parquet", 20_000))
+    pq.write_table(rows.slice(0, 12_000), tmp_path / "first.parquet")
+    pq.write_table(rows.slice(12_000), tmp_path / "then.parquet", row_group_size=2000)
+    columns = ("--bag", "bag", "--label", "y", "--features", "a,b")
+    told = []
+    for name, where in (("near", ("--stream",)), ("far", there)):
+        sums = ("--sums", f"{name}.sums", "--model", "blr", "--set", "n_landmarks=12")
+        done(command("fit", "first.parquet", *columns, "--out", name, *sums, cwd=tmp_path))
+        line = ("update", name, f"{name}.sums", "then.parquet", *where, "--json")
+        assert done(command(*line, cwd=tmp_path))["points"] == 20_000
+        found = done(command("predict", name, f"{name}.sums", "--json", cwd=tmp_path))["columns"]
+        told.append(dict(zip(found["bag"], found["mean"], strict=True)))
+        page = ("--model", "blr", "--folds", "2", "--out", f"{name}.html", "--json")
+        done(command("report", "t.parquet", *columns, *page, *where, cwd=tmp_path))
+    assert told[0].keys() == told[1].keys()
+    assert_allclose([told[1][bag] for bag in told[0]], list(told[0].values()), rtol=1e-10)
+    far, near = ((tmp_path / f"{name}.html").read_text() for name in ("far", "near"))
+    number = re.compile(r"\d+(?:\.\d+)?")
+    assert number.sub("#", far) == number.sub("#", near)  # and numbers are equal as they are shown
+    found, known = (np.array(number.findall(page), float) for page in (far, near))
+    assert_allclose(found, known, rtol=1e-6, atol=0.011)
 
 
 def test_faults_of_a_row_come_from_the_worker_as_they_are(tmp_path, engine):

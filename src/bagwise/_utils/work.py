@@ -16,10 +16,6 @@ from typing import Any, ClassVar, Self
 # unless somebody who watches, such as the command line, has said so.
 _WANTED: ContextVar[bool] = ContextVar("bagwise_progress", default=False)
 
-# Seconds after which an import lets other threads go on: they ask often, for a moment each, and by
-# default would wait ten times as long whenever they do.
-TURN = 0.0005
-
 # Controls (escape sequences begin with one), marks that turn the direction of what follows, breaks
 # of lines and paragraphs, and halves of characters (as in names of files that are not UTF-8).
 UNSHOWN = re.compile(
@@ -156,8 +152,7 @@ def imported_meanwhile(*modules: str) -> Iterator[None]:
             for name in modules:
                 import_module(name)
 
-    thread, patience = threading.Thread(target=work, daemon=True), sys.getswitchinterval()
-    sys.setswitchinterval(min(TURN, patience))
+    thread = threading.Thread(target=work, daemon=True)
     thread.start()
     try:
         yield
@@ -166,10 +161,7 @@ def imported_meanwhile(*modules: str) -> Iterator[None]:
     except BaseException:
         thread.join()
         raise
-    else:
-        thread.join()
-    finally:
-        sys.setswitchinterval(patience)
+    thread.join()
 
 
 def one_thread(user_api: str | None = None) -> Any:

@@ -399,12 +399,13 @@ def _rows_at(
     """Return the points of a part that are among the rows wanted: their places, they, shares."""
     places, points, shares = [np.zeros(0, np.int64)], list[np.ndarray](), [np.zeros(0)]
     points.append(np.zeros((0, part.n_features)))
+    next_one = np.searchsorted(wanted, part.first_rows)  # of each bag, of those that are wanted
     for rows, codes, seen in part.passed(title):
         # The rows of a piece are consecutive, so those that are wanted of it are, too.
         starts, order = rows.grouping.offsets, rows.grouping.order
         first = part.first_rows[codes] + seen
-        here, stop = np.searchsorted(wanted, [first, first + np.diff(starts)])
-        counts = stop - here
+        here, stop = next_one[codes], np.searchsorted(wanted, first + np.diff(starts))
+        next_one[codes], counts = stop, stop - here
         ends = np.cumsum(counts)
         place = np.repeat(here - (ends - counts), counts) + np.arange(ends[-1])
         row = wanted[place] + np.repeat(starts[:-1] - first, counts)

@@ -159,7 +159,7 @@ def fit(
     model_file = to_bytes(fitted, schema=schema, summary=summary)
     with saved.opened() as file:
         file.write(model_file)
-    _report(fitted, summary, saved, json)
+    _report(fitted, summary, outputs, json)
 
 
 def _unfitted(
@@ -244,17 +244,20 @@ def training_summary(data: TableData, seconds: float) -> dict[str, Any]:
     return summary | {"classes": dict(zip(map(str, classes), counts.tolist(), strict=True))}
 
 
-def _report(fitted: Any, summary: dict[str, Any], out: Output, json: bool) -> None:
+def _report(fitted: Any, summary: dict[str, Any], outputs: list[Output], json: bool) -> None:
+    out, sums = outputs[0], outputs[1] if len(outputs) > 1 else None
     calibrated = hasattr(fitted, "coverage_by_size")
     of = type(fitted.model if calibrated else fitted).__name__
     facts = {"model": of, "out": str(out.path)} | summary
+    if sums is not None:
+        facts["sums"] = str(sums.path)
     shares = fitted.coverage_by_size(CALIBRATION_LEVEL) if calibrated else None
     if shares is not None:
         facts["conformal"] = {"method": fitted.method, "level": shares.level, "rows": shares.rows}
     if json:
         answer_json(facts)
         return
-    told = say if out.is_stdout else answer
+    told = say if any(output.is_stdout for output in outputs) else answer
     told(
         f"{facts['model']} fitted to {summary['bags']:,} bags of {summary['smallest_bag']:,} to "
         f"{summary['largest_bag']:,} points ({summary['points']:,} in all) in "
@@ -269,4 +272,7 @@ def _report(fitted: Any, summary: dict[str, Any], out: Output, json: bool) -> No
             told(line)
     if not out.is_stdout:
         name = shlex.quote(str(out.path))
-        answer(f"saved as {out.path}: try bagwise predict {name} NEW_POINTS --out predictions.csv")
+        told(f"saved as {out.path}: try bagwise predict {name} NEW_POINTS --out predictions.csv")
+        if sums is not None and not sums.is_stdout:
+            kept = shlex.quote(str(sums.path))
+            told(f"sums kept in {sums.path}: bagwise update {name} {kept} NEW_POINTS adds points")

@@ -218,7 +218,7 @@ def engine_of(cluster: str | None, workers: int | None, stream: bool | None) -> 
         raise WrongLine.because(
             f"{'--workers' if cluster is None else '--cluster'} with points in memory",
             "points that workers read from Parquet",
-            "Leave out --in-memory or --tune, or the cluster.",
+            "Leave out --in-memory, or the cluster.",
         )
     from bagwise._utils.engines.dask import DaskEngine
 

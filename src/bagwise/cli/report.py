@@ -13,6 +13,7 @@ from bagwise.cli.inputs import (
     ModelName,
     all_columns,
     are_classes,
+    engine_of,
     estimator,
     names,
     read,
@@ -50,6 +51,8 @@ def report(
     na: options.NaValues = None,
     task: options.TaskOption = options.Task.AUTO,
     stream: options.Stream = None,
+    cluster: options.Cluster = None,
+    workers: options.Workers = None,
     folds: Annotated[int, typer.Option(min=2, help="Parts that are left out in turn.")] = 5,
     title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
     level: options.Level = LEVEL,
@@ -68,23 +71,25 @@ def report(
 
     written = written_as(sep, decimal, thousands, na) | {"ignore": names(ignore)}
     roles = roles_of(bag, label, features, covariates, weights, one_hot, missing.value, written)
-    data = read(points, roles, labels=labels, stream=stream)
-    classes = are_classes(data.labels, task.value)
-    models = {
-        name.value: estimator(name, classes=classes, settings=[], seed=seed) for name in model or ()
-    }
-    made = pages.make(
-        data.bags,
-        data.labels,
-        models or pages.default_models(classes, one_point=bool(data.bags.sizes.max() == 1)),
-        title=title or f"{label} by {' and '.join(names(bag))}",
-        folds=folds,
-        level=level,
-        seed=seed,
-        source=data.source,
-        notes=data.notes,
-        unused=_unused(points, labels, data.schema),
-    )
+    with engine_of(cluster, workers, stream) as engine:
+        data = read(points, roles, labels=labels, stream=stream, engine=engine)
+        classes = are_classes(data.labels, task.value)
+        models = {
+            name.value: estimator(name, classes=classes, settings=[], seed=seed)
+            for name in model or ()
+        }
+        made = pages.make(
+            data.bags,
+            data.labels,
+            models or pages.default_models(classes, one_point=bool(data.bags.sizes.max() == 1)),
+            title=title or f"{label} by {' and '.join(names(bag))}",
+            folds=folds,
+            level=level,
+            seed=seed,
+            source=data.source,
+            notes=data.notes,
+            unused=_unused(points, labels, data.schema),
+        )
     with page.opened() as file:
         file.write(made.html.encode())
     if json:

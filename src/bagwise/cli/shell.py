@@ -9,6 +9,7 @@ work.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import gc
 import io
@@ -467,6 +468,7 @@ def main(interrupted: Callable[[], bool] = lambda: False) -> None:
     """Run the command line; an interrupt that still waits at its end counts as well."""
     global _debug, _begun
     gc.set_threshold(COLLECTED_AFTER)
+    atexit.register(gc.freeze)  # at the end Python looks for unneeded objects: a quarter second
     arguments = sys.argv[1:]
     _begun = False
     _debug = "--debug" in arguments  # also after the name of a command, where typer has no option

@@ -9,7 +9,14 @@ import typer
 
 from bagwise._utils.atomic import locked
 from bagwise.cli import options
-from bagwise.cli.inputs import all_columns, batch_name, open_model, read_like, written_as
+from bagwise.cli.inputs import (
+    all_columns,
+    batch_name,
+    engine_of,
+    open_model,
+    read_like,
+    written_as,
+)
 from bagwise.cli.shell import Output, answer, answer_json, command, say
 
 # Where a model says of which state of its sums it is.
@@ -44,6 +51,8 @@ def update(
     thousands: options.Thousands = None,
     na: options.NaValues = None,
     stream: options.Stream = None,
+    cluster: options.Cluster = None,
+    workers: options.Workers = None,
     json: options.Json = False,
 ) -> None:
     """Add points, of known bags or new ones, to the sums of a model, and fit it again.
@@ -64,17 +73,13 @@ def update(
         if again:
             say(f"note: {points} was added to {sums} before; nothing is added")
         else:
-            written = written_as(sep, decimal, thousands, na)
             there = all_columns(points, labels, saved.schema.cells)
-            data = read_like(
-                saved,
-                points,
-                labels=labels,
-                stream=stream,
-                labelled=saved.schema.label in there,
-                written=written,
-            )
-            again = not held.add_bags(data.bags, data.labels, batch=name)
+            how: dict[str, Any] = {"labels": labels, "stream": stream}
+            how["labelled"] = saved.schema.label in there
+            how["written"] = written_as(sep, decimal, thousands, na)
+            with engine_of(cluster, workers, stream) as engine:
+                data = read_like(saved, points, engine=engine, **how)
+                again = not held.add_bags(data.bags, data.labels, batch=name)
         behind = header.summary.get(STATE) != held.state
         refitted = bool(refit and behind and _can_refit(fitted, held))
         summary = header.summary | {STATE: held.state, "bags": held.n_bags}

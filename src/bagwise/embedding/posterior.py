@@ -205,7 +205,7 @@ class EmbeddingPosterior:
         """Posterior means, for one η; what the bags say, if the embedding is a point."""
         if not self.model.shrinks:
             return self.t
-        return (self.gain * self.model.spectrum)[self.size_of] * self.t
+        return (self.gain * self.model.spectrum).take(self.size_of, axis=0) * self.t
 
     @cached_property
     def var(self) -> Float64[np.ndarray, "l c"]:

@@ -205,12 +205,12 @@ class LabelMoments:
         """Return ∂ξ/∂θ."""
         of, (q, at_scales) = self.problem.size_of, self.columns
         slopes = np.zeros((len(of), k))
-        slopes[:, :q] = self.posterior.mean @ self.model.function_map
+        np.matmul(self.posterior.mean, self.model.function_map, out=slopes[:, :q])
         slopes[:, q:at_scales] = self.problem.effects
         if "prior_scale" in self.column_of:
-            slopes[:, self.column_of["prior_scale"]] = np.sum(
-                self.posterior.mean * (self.posterior.slack * self.g)[of], axis=1
-            )
+            pull = (self.posterior.slack * self.g).take(of, axis=0)
+            by_eta = np.einsum("ij,ij->i", self.posterior.mean, pull)
+            slopes[:, self.column_of["prior_scale"]] = by_eta
         if self.slope is not None:
             kept = (1.0 - self.posterior.slack) * self.g
             pull = self.posterior.gain * (self.slope.uz @ self.w - kept @ self.slope.uu)
@@ -275,11 +275,11 @@ class LabelMoments:
     ) -> tuple[Float64[np.ndarray, " q"], float]:
         """Return the second derivatives in (w, log η) and in log η twice."""
         first, second = self.posterior.slopes
-        of, function_map = self.problem.size_of, self.model.function_map
-        pulled = by_mean[:, None] * self.posterior.mean
-        mixed = function_map.T @ np.sum(pulled * first[of], axis=0)
+        function_map = self.model.function_map
+        pulled = self.problem.adding_up(by_mean) @ self.posterior.mean
+        mixed = function_map.T @ np.sum(pulled * first, axis=0)
         mixed += 2.0 * function_map.T @ ((by_var @ (self.bag_var * first)) * self.g)
-        twice = np.sum(pulled * second[of], axis=0) @ self.g
+        twice = np.sum(pulled * second, axis=0) @ self.g
         twice += by_var @ (self.bag_var * second) @ self.g**2
         if self.model.unseen is not None:
             mixed += 2.0 * self.eta * by_var.sum() * self.model.unseen @ self.w
@@ -411,6 +411,12 @@ def find_mode(problem: ShrinkageProblem, weight_var: float, start: Theta | None 
     The loss is Laplace's approximation to −log p(y | ρ²), with the Fisher information in place of
     the Hessian: J + ½ log det F + ½ q log ρ².
     """
+    return _found(problem, weight_var, start)[0]
+
+
+def _found(
+    problem: ShrinkageProblem, weight_var: float, start: Theta | None
+) -> tuple[Mode, Evaluation]:
     objective = Objective(problem, weight_var)
     found = minimize(
         lambda theta: objective(theta).value,
@@ -423,7 +429,7 @@ def find_mode(problem: ShrinkageProblem, weight_var: float, start: Theta | None 
     at = objective(found.x)
     n_weights = len(problem.split(found.x)[0])
     loss = at.value + 0.5 * np.linalg.slogdet(at.fisher)[1] + 0.5 * n_weights * np.log(weight_var)
-    return Mode(
+    mode = Mode(
         theta=found.x,
         weight_var=weight_var,
         value=at.value,
@@ -433,6 +439,7 @@ def find_mode(problem: ShrinkageProblem, weight_var: float, start: Theta | None 
         n_steps=int(found.nit),
         shortfall=0.5 * float(at.gradient @ pinvh(at.fisher) @ at.gradient),
     )
+    return mode, at
 
 
 def find_mode_by_evidence(problem: ShrinkageProblem, start: float = 1.0) -> Mode:
@@ -450,22 +457,21 @@ def find_mode_by_evidence(problem: ShrinkageProblem, start: float = 1.0) -> Mode
     if len(counted) > MANY_BAGS:  # begin where some of them lead to
         first = find_mode_by_evidence(problem.some(counted[:: len(counted) // START_BAGS]), start)
         start, theta = first.weight_var, first.theta
-    mode = find_mode(problem, start, theta)
+    mode, at = _found(problem, start, theta)
     steps = mode.n_steps
     for _ in range(MAX_ROUNDS):
-        weight_var = _updated_weight_var(problem, mode)
+        weight_var = _updated_weight_var(mode.weight_var, at)
         if abs(np.log(weight_var / mode.weight_var)) < LOG_WEIGHT_VAR_TOLERANCE:
             break
-        mode = find_mode(problem, weight_var, mode.theta)
+        mode, at = _found(problem, weight_var, mode.theta)
         steps += mode.n_steps
     return replace(mode, n_steps=steps)
 
 
-def _updated_weight_var(problem: ShrinkageProblem, mode: Mode) -> float:
-    w, _, _ = problem.split(mode.theta)
-    fisher = Objective(problem, mode.weight_var)(mode.theta).fisher
-    spread = np.trace(_inverse(fisher)[: len(w), : len(w)])
-    determined = max(len(w) - spread / mode.weight_var, 1e-3)
+def _updated_weight_var(weight_var: float, mode: Evaluation) -> float:
+    w = mode.at.w
+    spread = np.trace(_inverse(mode.fisher)[: len(w), : len(w)])
+    determined = max(len(w) - spread / weight_var, 1e-3)
     return float(np.clip(w @ w / determined, *WEIGHT_VAR_RANGE))
 
 

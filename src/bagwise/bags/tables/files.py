@@ -197,7 +197,8 @@ class Source:
             raise BagwiseError.because(
                 f"{path} is {'a folder of CSV files' if path.is_dir() else 'a CSV file'}",
                 "Parquet, of which parts can be read",
-                "Convert it to Parquet, or read it into memory with Bags.from_csv.",
+                "Convert it to Parquet, or read it into memory: Bags.from_csv, or at a shell "
+                "without --stream, --workers and --cluster.",
             )
         file = TableFile.of(path, "parquet")
         check_asked(file, plan, labels)
