@@ -38,8 +38,8 @@ BASIS_BAGS = 1000
 COMPARED_POINTS = 100_000
 
 # Bags of the search for scales, and its steps. Of classes and counts slopes are those of the scales
-# before, so that it goes in rounds, until one gains little of log evidence, and a few steps follow
-# with all bags of the basis.
+# before, so that it goes in rounds, until one gains little of log evidence. A few steps, with slopes
+# held, follow with all bags of the basis, if the settled process gains by them.
 SEARCH_BAGS = 700
 MOST_STEPS = 60
 ROUNDS = 6
@@ -87,9 +87,9 @@ def refined(head: Any, problems: Problems, *, spread: bool = True, tails: str = 
     head = _at_rest(head, problems, some) if _real(problems) else _in_rounds(head, problems, some)
     basis = problems if n <= EXACT_BAGS else _at_most(problems, BASIS_BAGS)
     if len(basis[0].labels) != len(heads_of(head)[0].alpha):
-        if not _real(problems):
-            head = _again(head, problems, basis, LAST_STEPS)
-        head = _settled(head, problems, basis)
+        moved = _again(head, problems, basis, LAST_STEPS)
+        either = (_settled(each, problems, basis) for each in (head, moved))
+        head = min(either, key=lambda each: each.loss)
     pairs = list(zip(heads_of(head), problems, strict=True))
     options = {"induce": n > EXACT_BAGS, "spread": spread, "tails": tails}
     return _joined(tuple(each.finished(problem, **options) for each, problem in pairs))
