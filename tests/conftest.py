@@ -37,8 +37,8 @@ jaxtyping.jaxtyped = shapecheck.first_calls(jaxtyping.jaxtyped)
 jaxtyping.install_import_hook("bagwise", "shapecheck.checked")
 
 
-# What is imported and collected stays until the end: looking through it for garbage takes a fifth of
-# the time of collecting, and finds nothing.
+# What is imported and collected stays until the end: looking through it for garbage takes a fifth
+# of the time of collecting, and finds nothing.
 gc.disable()
 
 
@@ -123,3 +123,14 @@ def kept_streams(monkeypatch):
     from bagwise.bags.tables import reader
 
     monkeypatch.setattr(reader, "KEPT_BYTES", 1 << 29)
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Leave the pictures of pages blank but for their names: drawing them takes longest."""
+    from markupsafe import Markup
+
+    from bagwise.inspection.report import pictures
+
+    blank = Markup('<svg role="img" aria-label="{}"></svg>')
+    monkeypatch.setattr(pictures, "element", lambda ax, name: blank.format(name))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_runs import done, in_process
+from cli_runs import bagwise, done
 
 DOCUMENTS = ["README.md"]
 
@@ -28,5 +28,5 @@ def test_the_first_shell_commands_run_as_written(tmp_path: Path) -> None:
     lines = [shlex.split(line) for line in first.group(1).splitlines()]
     assert len(lines) == 3 and all(line[0] == "bagwise" for line in lines)
     for line in lines:
-        done(in_process(*line[1:], cwd=tmp_path))
+        done(bagwise(*line[1:], cwd=tmp_path))
     assert (tmp_path / "predictions.csv").read_text().count("\n") == 1 + 208

@@ -84,9 +84,8 @@ def test_in_the_last_imports_of_a_command(folder, module):
     check_stopped(folder, *FIT, "--out", "x.bagwise", at=at)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("places", [2, pytest.param(40, marks=pytest.mark.long)])
-def test_in_any_import(folder, places):
+@pytest.mark.long
+def test_in_any_import(folder, places=40):
     """Until draws are made: who stops then keeps those that there are."""
     line = (*FIT[:-1], "bdr", "--out", "x.bagwise")
     told = watched(folder, *line, "--set", "draws=20", "--set", "warmup=20", TELL="1")

@@ -413,6 +413,7 @@ def test_folds_in_processes_are_the_same():
     assert_array_equal(a.interval(0.8), b.interval(0.8))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_out_of_fold_predictions_evaluate_and_report():
     joined = cross_val_predict_dist(regressor(), BAGS, Y, cv=3)
     assert joined.interval(0.8).shape == (90, 2) and set(joined.fold) == {0, 1, 2}
