@@ -408,6 +408,7 @@ def test_scikit_learn_clones_searches_and_pickles():
     assert "Conformal" in fitted._repr_html_()
 
 
+@pytest.mark.long  # on a cluster: test_dask.py
 def test_folds_in_processes_are_the_same():
     a, b = (regressor("ridge", n_jobs=jobs).fit(BAGS, Y).predict_dist(NEW) for jobs in (None, 2))
     assert_array_equal(a.interval(0.8), b.interval(0.8))
