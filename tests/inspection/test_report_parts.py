@@ -338,6 +338,7 @@ def test_columns_have_histograms_in_which_bags_count_the_same():
     assert "10 of the 40 columns are left out" in html
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("values", [[0, 1], [5, 6], [1, 21], [-3, 400], [0.5, 0.7]])
 def test_every_value_of_a_column_is_in_a_bar(values):
     bags = Bags.from_list([[[float(v)]] for v in values * 4])
