@@ -77,7 +77,14 @@ def test_in_an_import_before_anything_is_read(folder, module):
     assert not (folder / "x.bagwise").exists()
 
 
-@pytest.mark.parametrize("module", ["container", "codec", "saving"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "container",
+        pytest.param("codec", marks=pytest.mark.long),
+        pytest.param("saving", marks=pytest.mark.long),
+    ],
+)
 def test_in_the_last_imports_of_a_command(folder, module):
     """Some milliseconds before the file is in its place: it may be there, and then is named."""
     at = f"bagwise.estimators.saving.{module}"
