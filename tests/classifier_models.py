@@ -60,6 +60,9 @@ refitted_model = pytest.mark.parametrize(  # of variants, what is fitted once ha
 )
 every_fitted = pytest.mark.parametrize("name", [*MODELS, *MANY, *SAMPLED_NAMES])  # needs `fitted`
 core_model = pytest.mark.parametrize("name", CORE)  # where a test fits many times
+tool_model = pytest.mark.parametrize(  # where what is tested is of all: BDR takes longest
+    "name", [pytest.param(name, marks=[pytest.mark.long] * ("bdr" in name)) for name in CORE]
+)
 core_or_sampled = pytest.mark.parametrize("name", [*CORE, *SAMPLED_NAMES[:3]])
 many_model = pytest.mark.parametrize("name", MANY)
 every_class = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)

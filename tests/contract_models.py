@@ -85,6 +85,9 @@ every_fitted = pytest.mark.parametrize(  # needs only `fitted`
     "name", [*MODELS, *LINKED, *SAMPLED_NAMES]
 )
 core_model = pytest.mark.parametrize("name", CORE)  # where a test fits many times
+tool_model = pytest.mark.parametrize(  # where what is tested is of all: BDR takes longest
+    "name", [pytest.param(name, marks=[pytest.mark.long] * ("bdr" in name)) for name in CORE]
+)
 core_or_sampled = pytest.mark.parametrize("name", [*CORE, *SAMPLED_NAMES])
 every_class = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 

@@ -6,6 +6,7 @@ asked only where a plain look at the type does not settle the matter, as the loo
 """
 
 import inspect
+from abc import ABCMeta
 from collections.abc import Callable
 from functools import cache, wraps
 from itertools import count
@@ -27,7 +28,7 @@ _tests = count(1)
 _test = 0  # which one runs
 _name: object = None  # what it is called, without its case
 
-_conforming = set[tuple[type, Any]]()  # classes whose objects were found to follow a protocol
+_conforming = set[tuple[type, Any]]()  # classes whose objects were found to be what is asked for
 
 
 def begin_test(name: object = None) -> None:
@@ -115,8 +116,22 @@ def _check(value: Any, hint: Any) -> None:
         return
     if (type(value), hint) not in _conforming:
         check_type(value, hint)
-        if inspect.isclass(hint) and is_protocol(hint):
-            _conforming.add((type(value), hint))  # their methods' signatures take long to compare
+        if _by_class(hint):
+            _conforming.add((type(value), hint))  # signatures of methods take long to compare
+
+
+@cache
+def _by_class(hint: Any) -> bool:
+    """Whether the class of an object decides: for a protocol, None or an object of a plain class.
+
+    An array of a shape is not decided by its class, and neither is what a list holds.
+    """
+    if get_origin(hint) in (Union, UnionType):
+        return all(map(_by_class, get_args(hint)))
+    if hint is NoneType:
+        return True
+    plain = inspect.isclass(hint) and get_origin(hint) is None
+    return plain and (is_protocol(hint) or type(hint) in (type, ABCMeta))
 
 
 @cache

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,39 +55,41 @@ print(json.dumps(time.perf_counter() - start))
     assert min(run(code) for _ in range(3)) < MAX_SECONDS
 
 
+@cache
+def told():
+    """What a fresh interpreter has after the import, after asking for names, and after a fit."""
+    return run(f"""
+import json, sys
+import bagwise
+told = {{"imported": sorted(sys.modules), "listed": dir(bagwise), "all": bagwise.__all__}}
+submodules = [bagwise.kernels, bagwise.metrics, bagwise.datasets]
+told["submodules"] = [module.__name__ for module in submodules]
+told["resolved"] = [name for name in bagwise.__all__ if getattr(bagwise, name) is not None]
+space = {{}}
+exec("from bagwise import *", space)
+told["star"] = sorted(name for name in space if not name.startswith("_"))
+{FIT}
+told["fitted"] = sorted(sys.modules)
+print(json.dumps(told))
+""")
+
+
 def test_import_brings_no_heavy_module():
-    modules = run("import bagwise, json, sys; print(json.dumps(sorted(sys.modules)))")
-    assert [name for name in modules if name.split(".")[0] in HEAVY] == []
+    assert [name for name in told()["imported"] if name.split(".")[0] in HEAVY] == []
 
 
 def test_every_public_name_resolves_and_is_listed():
-    code = """
-import bagwise, json
-listed = dir(bagwise)
-resolved = [name for name in bagwise.__all__ if getattr(bagwise, name) is not None]
-print(json.dumps({"listed": listed, "resolved": resolved, "all": bagwise.__all__}))
-"""
-    names = run(code)
-    assert names["resolved"] == names["all"]
-    assert set(names["all"]) <= set(names["listed"])
+    assert told()["resolved"] == told()["all"]
+    assert set(told()["all"]) <= set(told()["listed"])
 
 
 def test_from_bagwise_import_star():
-    code = """
-import json
-from bagwise import *
-print(json.dumps([name for name in dir() if not name.startswith("_") and name != "json"]))
-"""
-    assert run(code) == sorted(bagwise.__all__)
+    assert told()["star"] == sorted(bagwise.__all__)
 
 
 def test_submodules_come_when_asked_for():
-    code = """
-import bagwise, json
-print(json.dumps([bagwise.kernels.__name__, bagwise.metrics.__name__, bagwise.datasets.__name__]))
-"""
     expected = ["bagwise.features.kernels", "bagwise.predictions.metrics", "bagwise.datasets"]
-    assert run(code) == expected
+    assert told()["submodules"] == expected
 
 
 def test_an_unknown_name_is_an_attribute_error():
@@ -102,50 +105,30 @@ def test_few_public_names():
 
 
 def test_fitting_brings_neither_jax_nor_pictures():
-    code = f"""
-import json, sys
-import bagwise
-for name in bagwise.__all__:
-    getattr(bagwise, name)
-{FIT}
-print(json.dumps(sorted(sys.modules)))
-"""
-    loaded = {name.split(".")[0] for name in run(code)}
+    loaded = {name.split(".")[0] for name in told()["fitted"]}
     assert loaded.isdisjoint({"jax", "numpyro", "matplotlib"})
 
 
-def test_the_precision_of_jax_stays_as_it_was():
+def test_fitting_and_learning_leave_the_settings_of_jax_alone():
     code = f"""
-import json, jax
-before = jax.config.jax_enable_x64
+import json, jax, warnings
+before = dict(jax.config.values)
 import bagwise
+from bagwise.inference import Training
 for name in bagwise.__all__:
     getattr(bagwise, name)
 {FIT}
-print(json.dumps([before, jax.config.jax_enable_x64]))
-"""
-    before, after = run(code)
-    assert before == after
-
-
-def test_learning_leaves_the_settings_of_jax_alone():
-    code = """
-import json, jax, warnings
-before = dict(jax.config.values)
-import numpy as np
-import bagwise
-from bagwise.inference import Training
-rng = np.random.default_rng(0)
-y = rng.uniform(1, 2, 20)
-bags = [rng.normal(0, s, (10, 1)) for s in y]
+precision = [before["jax_enable_x64"], jax.config.jax_enable_x64]
 warnings.simplefilter("ignore")
 kinds = []
-for precision in ("float64", "float32"):
-    learn = Training("ard", epochs=2, precision=precision)
+for precise in ("float64", "float32"):
+    learn = Training("ard", epochs=2, precision=precise)
     embedding = bagwise.KernelEmbedding(3, bandwidth=1.0, learn=learn)
     model = bagwise.RBFNetworkRegressor(embedding).fit(bags, y)
     kinds.append(str(model.features_.landmarks.dtype))
 changed = [name for name, value in jax.config.values.items() if before.get(name, value) != value]
-print(json.dumps([changed, str(jax.numpy.ones(1).dtype), kinds]))
+print(json.dumps([precision, changed, str(jax.numpy.ones(1).dtype), kinds]))
 """
-    assert run(code) == [[], "float32", ["float64", "float64"]]
+    precision, *after = run(code)
+    assert precision[0] == precision[1]
+    assert after == [[], "float32", ["float64", "float64"]]

@@ -72,6 +72,14 @@ def test_what_does_not_is_an_error(wrong):
         wrong()
 
 
+def test_what_one_object_is_does_not_excuse_others_of_its_class():
+    column_sums(A, np.zeros(3), Does(), (2, "b"))  # hints of which some are decided by the class
+    for wrong in ({"b": np.zeros(2)}, {"c": object()}, {"d": (2, 2)}):
+        shapecheck.begin_test()
+        with pytest.raises(TypeCheckError):
+            column_sums(A, **wrong)
+
+
 def test_only_the_first_calls_of_a_test_are_checked():
     with pytest.raises(TypeCheckError):
         column_sums(np.zeros(3))

@@ -200,6 +200,7 @@ def test_the_seed_decides_everything(folder):
     assert told[0] == told[1] != told[2]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_report_writes_a_page_for_numbers_and_for_classes(tmp_path):
     table = make_rows(24, seed=5)
     flag = pa.array([int(age > 1.5) for age in table["age"].to_pylist()])

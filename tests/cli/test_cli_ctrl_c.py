@@ -77,16 +77,22 @@ def test_in_an_import_before_anything_is_read(folder, module):
     assert not (folder / "x.bagwise").exists()
 
 
-@pytest.mark.parametrize("module", ["container", "codec", "saving"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "container",
+        pytest.param("codec", marks=pytest.mark.long),
+        pytest.param("saving", marks=pytest.mark.long),
+    ],
+)
 def test_in_the_last_imports_of_a_command(folder, module):
     """Some milliseconds before the file is in its place: it may be there, and then is named."""
     at = f"bagwise.estimators.saving.{module}"
     check_stopped(folder, *FIT, "--out", "x.bagwise", at=at)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("places", [2, pytest.param(40, marks=pytest.mark.long)])
-def test_in_any_import(folder, places):
+@pytest.mark.long
+def test_in_any_import(folder, places=40):
     """Until draws are made: who stops then keeps those that there are."""
     line = (*FIT[:-1], "bdr", "--out", "x.bagwise")
     told = watched(folder, *line, "--set", "draws=20", "--set", "warmup=20", TELL="1")

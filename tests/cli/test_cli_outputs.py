@@ -185,6 +185,7 @@ def test_a_file_that_appears_during_the_work_stays(tmp_path):
     assert out.path.read_text() == "of somebody else"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_python_does_not_replace_what_is_not_ours_either(folder):
     model = library.load(folder / "m.bagwise")
     notes = folder / "notes.txt"

@@ -70,7 +70,7 @@ def test_csv_is_the_format_of_standard_output(folder):
     assert rows(bagwise(*run, cwd=folder).stdout)[0][:3] == ["person", "size", "mean"]
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv.gz"])
+@pytest.mark.parametrize("form", ["parquet", pytest.param("csv.gz", marks=pytest.mark.long)])
 def test_tables_that_are_no_text_go_through_pipes(folder, form):
     line = command_line("predict", "m.bagwise", "new.parquet", "--out", "-", "--format", form)
     found = subprocess.run(line, cwd=folder, capture_output=True, check=True).stdout

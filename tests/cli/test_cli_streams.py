@@ -18,6 +18,7 @@ from bagwise._utils.levels import LEVEL
 from cli_runs import bagwise, command_line, done, make_rows, refused, write
 
 FIT = ("--bag", "person", "--label", "age", "--features", "a,b", "--task", "numbers")
+FIT = (*FIT, "--model", "shrinkage")
 PREDICT = ("predict", "m.bagwise", "points.parquet")
 
 
@@ -40,7 +41,14 @@ def shell(line, cwd):
 # ---------------------------------------------------------------- outputs that take nothing
 
 
-@pytest.mark.parametrize("option", ["--out -", "--json", ""], ids=["table", "json", "text"])
+@pytest.mark.parametrize(
+    "option",
+    [
+        pytest.param("--out -", id="table"),
+        pytest.param("--json", id="json", marks=pytest.mark.long),
+        pytest.param("", id="text", marks=pytest.mark.long),
+    ],
+)
 def test_nobody_reads_the_answer(folder, option):
     line = f"$BAGWISE {' '.join(PREDICT)} {option} | true; exit ${{PIPESTATUS[0]}}"
     result = shell(line, folder)

@@ -110,7 +110,7 @@ def test_wrong_lines_exit_with_2(folder):
 
 def test_debug_shows_where_an_error_arose(folder):
     for line in (("--debug", "fit", "no.csv", *FIT), ("fit", "no.csv", *FIT, "--debug")):
-        result = in_process(*line, cwd=folder)
+        result = bagwise(*line, cwd=folder)
         assert result.returncode == 1 and "Traceback" in result.stderr
 
 
@@ -127,12 +127,11 @@ def test_columns_are_completed_from_the_file(folder):
 
 
 def test_progress_is_seen_in_a_terminal_and_not_in_a_log(folder, tmp_path):
-    line = command_line("fit", folder / "points.parquet", *FIT)
-    assert "━" not in subprocess.run(line, cwd=tmp_path, capture_output=True, text=True).stderr
+    line = ("fit", folder / "points.parquet", *FIT)
+    assert "━" not in bagwise(*line, cwd=tmp_path).stderr
     leader, follower = pty.openpty()
-    process = subprocess.Popen(
-        line, cwd=tmp_path, stderr=follower, env=os.environ | {"TERM": "xterm", "COLUMNS": "100"}
-    )
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
+    process = subprocess.Popen(command_line(*line), cwd=tmp_path, stderr=follower, env=environment)
     os.close(follower)
     seen = b""
     while True:
@@ -147,6 +146,7 @@ def test_progress_is_seen_in_a_terminal_and_not_in_a_log(folder, tmp_path):
     assert "fitting" in seen.decode(errors="replace")
 
 
+@pytest.mark.long  # two savers: test_persistence_writing.py
 def test_two_processes_saving_to_one_path_leave_one_whole_model(folder, tmp_path):
     points = folder / "points.parquet"
     lines = [command_line("fit", points, *FIT, "--seed", seed) for seed in (1, 2)]

@@ -34,7 +34,6 @@ from classifier_models import (
     NEW_HEIGHTS,
     NEW_Y,
     Y,
-    core_model,
     core_or_sampled,
     every_class,
     every_fitted,
@@ -44,6 +43,7 @@ from classifier_models import (
     new_labels,
     proba,
     refitted_model,
+    tool_model,
     unfitted,
 )
 from contract_models import params_of, seeded
@@ -92,7 +92,7 @@ def test_get_and_set_params_round_trip(name):
     assert other.get_params() == params
 
 
-@core_model
+@tool_model
 def test_fit_returns_self_and_leaves_parameters_alone(name):
     model = unfitted(name)
     before = dict(vars(model))
@@ -134,7 +134,7 @@ def test_score_is_accuracy(name):
     )
 
 
-@core_model
+@tool_model
 def test_cross_validation(name):
     folds = StratifiedKFold(2, shuffle=True, random_state=0)
     predicted = cross_val_predict(unfitted(name), ARRAYS, Y, cv=folds, method="predict_proba")
@@ -146,7 +146,7 @@ def test_cross_validation(name):
     assert_array_equal(predicted[test], by_hand.predict_proba(BAGS[test]))
 
 
-@core_model
+@tool_model
 def test_scorers(name):
     names = ["accuracy", "neg_log_loss", "roc_auc", "neg_brier_score"]
     found = cross_validate(
@@ -161,13 +161,13 @@ def test_scorers(name):
     assert_allclose(scores["roc_auc"][0], roc_auc_score(Y[test], p))
 
 
-@core_model
+@tool_model
 def test_train_test_split(name):
     train, test, y_train, y_test = train_test_split(ARRAYS, Y, test_size=0.3, stratify=Y)
     assert unfitted(name).fit(train, y_train).predict(test).shape == y_test.shape
 
 
-@core_model
+@tool_model
 def test_grid_search(name):
     grid = {"embedding__n_landmarks": [6, 1], "class_weight": ["balanced"]}
     search = GridSearchCV(
@@ -179,7 +179,7 @@ def test_grid_search(name):
     assert_array_equal(search.predict_proba(NEW), by_hand.predict_proba(NEW))
 
 
-@core_model
+@tool_model
 def test_pipeline_with_a_pointwise_transformer(name):
     pipeline = make_pipeline(PointwiseTransformer(StandardScaler()), unfitted(name)).fit(BAGS, Y)
     direct = fitted(name)  # it standardises by itself, so once more changes nothing
@@ -188,7 +188,7 @@ def test_pipeline_with_a_pointwise_transformer(name):
     assert pipeline.score(NEW, NEW_Y) == direct.score(NEW, NEW_Y)
 
 
-@core_model
+@tool_model
 def test_three_classes_one_against_the_rest(name):
     model = OneVsRestClassifier(unfitted(name)).fit(BAGS, HEIGHTS)
     assert_array_equal(model.classes_, ["high", "low", "middle"])
@@ -196,7 +196,7 @@ def test_three_classes_one_against_the_rest(name):
     assert model.score(NEW_ARRAYS, NEW_HEIGHTS) > 0.7
 
 
-@core_model
+@tool_model
 def test_cross_validation_passes_sample_weight(name):
     weights = np.linspace(0.5, 1.5, len(Y))
     options = {"params": {"sample_weight": weights}, "cv": 2, "error_score": "raise"}
@@ -289,7 +289,7 @@ def test_a_fit_that_fails_leaves_nothing_fitted(name):
         model.predict(NEW)
 
 
-@core_model
+@tool_model
 def test_inputs_are_not_changed(name):
     rng = np.random.default_rng(3)
     bags = Bags.from_list(
@@ -309,7 +309,7 @@ def test_inputs_are_not_changed(name):
         assert_array_equal(array, before[what], err_msg=what)
 
 
-@core_model
+@tool_model
 def test_read_only_inputs_will_do(name):
     arrays, y = [array.copy() for array in ARRAYS], Y.copy()
     for array in (*arrays, y):
@@ -317,7 +317,7 @@ def test_read_only_inputs_will_do(name):
     assert_array_equal(unfitted(name).fit(arrays, y).predict(NEW), fitted(name).predict(NEW))
 
 
-@core_model
+@tool_model
 def test_same_seed_same_fit_and_another_seed_another(name):
     a, b, c = (seeded(unfitted(name), seed).fit(BAGS, Y) for seed in (5, 5, 6))
     assert_array_equal(a.predict_proba(NEW), b.predict_proba(NEW))
@@ -336,7 +336,7 @@ def test_every_kind_of_random_state(seed):
     assert np.isfinite(model.fit(BAGS, Y).predict_proba(NEW)).all()
 
 
-@core_model
+@tool_model
 def test_parameters_set_after_the_fit_wait_for_the_next(name):
     model = unfitted(name).fit(BAGS, Y)
     others = {"embedding__kernel": "matern12", "embedding__bandwidth": 4.0}

@@ -27,6 +27,7 @@ from classifier_models import (
     new_labels,
     one_class,
     proba,
+    tool_model,
     unfitted,
 )
 
@@ -222,7 +223,7 @@ def unbalanced():
     return arrays, level > np.sort(level)[-7]  # 6 of 40, the highest
 
 
-@core_model
+@tool_model
 def test_unbalanced_classes_and_their_weights(name):
     arrays, y = unbalanced()
     p = {
@@ -234,13 +235,13 @@ def test_unbalanced_classes_and_their_weights(name):
     assert_allclose(p["dict"], p["balanced"], atol=1e-6)  # only their ratio counts
 
 
-@core_model
+@tool_model
 def test_class_weights_of_one_are_none(name):
     model = unfitted(name).set_params(class_weight={False: 3.0, True: 3.0}).fit(BAGS, Y)
     assert_allclose(proba(model), proba(fitted(name)), atol=1e-6)
 
 
-@core_model
+@tool_model
 def test_class_weight_is_a_sample_weight(name):
     weights = np.where(Y, 2.0, 1.0)
     by_class = unfitted(name).set_params(class_weight={True: 2.0}).fit(BAGS, Y)
@@ -260,7 +261,7 @@ def test_class_weight_by_labels_of_any_type(kind):
 # ---- columns ------------------------------------------------------------------------------------
 
 
-@core_model
+@tool_model
 def test_feature_names(name):
     named = Bags.from_list(ARRAYS, feature_names=["height", "weight"])
     model = unfitted(name).fit(named, Y)

@@ -105,6 +105,7 @@ class Embedded(Ridge):
         return super().predict(EMBEDDED.transform(bags))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("cv", [KFold(4), KFold(9), LeaveOneOut()])
 @pytest.mark.parametrize("level", [0.8, 0.9, 0.95])
 def test_cv_plus_and_jackknife_plus_are_those_of_mapie(cv, level):
@@ -236,6 +237,7 @@ def test_coverage_by_size_shows_what_plain_errors_hide():
 # ---- models -------------------------------------------------------------------------------------
 
 
+@pytest.mark.crossed
 @every_regressor
 @every_method
 def test_any_regressor_gives_a_prediction(name, method):
@@ -273,6 +275,7 @@ def test_scores_are_of_bags_that_the_model_had_not_seen(name):
         assert_array_equal(model.calibration_.sizes[mine], BAGS.sizes[test])
 
 
+@pytest.mark.crossed
 @every_classifier
 @every_method
 @pytest.mark.parametrize("k", [2, 3])
@@ -408,11 +411,13 @@ def test_scikit_learn_clones_searches_and_pickles():
     assert "Conformal" in fitted._repr_html_()
 
 
+@pytest.mark.long  # on a cluster: test_dask.py
 def test_folds_in_processes_are_the_same():
     a, b = (regressor("ridge", n_jobs=jobs).fit(BAGS, Y).predict_dist(NEW) for jobs in (None, 2))
     assert_array_equal(a.interval(0.8), b.interval(0.8))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_out_of_fold_predictions_evaluate_and_report():
     joined = cross_val_predict_dist(regressor(), BAGS, Y, cv=3)
     assert joined.interval(0.8).shape == (90, 2) and set(joined.fold) == {0, 1, 2}
@@ -435,7 +440,7 @@ def test_a_report_survives_infinite_intervals():
     assert "Infinity" not in page.html and "NaN" not in page.html
 
 
-@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("k", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_reports_of_classes(k):
     models = {"conformal": Conformal(clone(CLASSIFIERS["shrinkage"]), cv=3)}
     page = report.make(BAGS, CLASSES[k], models, folds=2, level=0.8, progress=False)
@@ -489,6 +494,7 @@ def test_saved_models_predict_the_same(more, tmp_path):
     assert header.summary["conformal"] == model.method
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("name", ["shrinkage", "logistic"])
 @pytest.mark.parametrize("k", [2, 3])
 def test_saved_classifiers_have_the_same_sets(name, k, tmp_path):

@@ -44,7 +44,6 @@ from contract_models import (
     SMALL,
     Y,
     assert_same_prediction,
-    core_model,
     core_or_sampled,
     every_class,
     every_fitted,
@@ -53,6 +52,7 @@ from contract_models import (
     params_of,
     refitted_model,
     seeded,
+    tool_model,
     unfitted,
 )
 
@@ -108,7 +108,7 @@ def test_set_params_refuses_unknown_names(cls):
         cls().set_params(bandwith=1.0)
 
 
-@core_model
+@tool_model
 def test_fit_returns_self_and_leaves_parameters_alone(name):
     model = unfitted(name)
     before = dict(vars(model))
@@ -132,7 +132,7 @@ def test_is_a_regressor(name):
 
 
 @pytest.mark.crossed
-@core_model
+@tool_model
 @pytest.mark.parametrize("X", [BAGS, ARRAYS], ids=["Bags", "list"])
 def test_cross_validation(name, X):
     folds = KFold(2, shuffle=True, random_state=0)
@@ -148,7 +148,7 @@ def test_cross_validation(name, X):
     assert scores[0] == by_hand.score(BAGS[test], Y[test])
 
 
-@core_model
+@tool_model
 @pytest.mark.parametrize("X", [BAGS, ARRAYS], ids=["Bags", "list"])
 def test_train_test_split(name, X):
     train, test, y_train, y_test = train_test_split(X, Y, test_size=0.3, random_state=0)
@@ -168,7 +168,7 @@ GRIDS = {
 
 
 @pytest.mark.crossed
-@core_model
+@tool_model
 @pytest.mark.parametrize("X", [BAGS, ARRAYS], ids=["Bags", "list"])
 def test_grid_search(name, X):
     grid = GRIDS[type(MODELS[name])]
@@ -179,7 +179,7 @@ def test_grid_search(name, X):
     assert_array_equal(search.predict(NEW), by_hand.predict(NEW))
 
 
-@core_model
+@tool_model
 @pytest.mark.parametrize(("X", "new"), [(BAGS, NEW), (ARRAYS, NEW_ARRAYS)], ids=["Bags", "list"])
 def test_pipeline_with_a_pointwise_transformer(name, X, new):
     pipeline = make_pipeline(PointwiseTransformer(StandardScaler()), unfitted(name))
@@ -201,7 +201,7 @@ def test_grid_search_reaches_into_a_pipeline():
     assert search.best_params_[name] in (2, 8)
 
 
-@core_model
+@tool_model
 def test_cross_validation_passes_sample_weight(name):
     weights = np.linspace(0.5, 1.5, len(Y))
     options = {"params": {"sample_weight": weights}, "cv": 2, "error_score": "raise"}
@@ -218,7 +218,7 @@ def test_all_forms_of_bags_give_the_same(name):
         assert_array_equal(fitted(name).predict(form), expected)
 
 
-@core_model
+@tool_model
 def test_labels_may_be_lists_integers_or_a_column(name):
     whole = np.round(Y).astype(int)
     expected = unfitted(name).fit(BAGS, whole.astype(float)).predict(NEW)
@@ -260,7 +260,7 @@ def test_refit_forgets_landmarks_when_there_are_none():
     assert not hasattr(model, "landmarks_")
 
 
-@core_model
+@tool_model
 def test_parameters_set_after_the_fit_wait_for_the_next(name):
     model = unfitted(name).fit(BAGS, Y)
     before = model.predict_dist(NEW)
@@ -281,7 +281,7 @@ def test_a_fit_that_fails_leaves_nothing_fitted(name):
         model.predict(NEW)
 
 
-@core_model
+@tool_model
 def test_inputs_are_not_changed(name):
     rng = np.random.default_rng(3)
     bags = Bags.from_list(
@@ -298,7 +298,7 @@ def test_inputs_are_not_changed(name):
         assert_array_equal(array, before[what], err_msg=what)
 
 
-@core_model
+@tool_model
 def test_read_only_inputs_will_do(name):
     arrays, y = [array.copy() for array in ARRAYS], Y.copy()
     for array in (*arrays, y):
@@ -306,7 +306,7 @@ def test_read_only_inputs_will_do(name):
     assert_array_equal(unfitted(name).fit(arrays, y).predict(NEW), fitted(name).predict(NEW))
 
 
-@core_model
+@tool_model
 def test_same_seed_same_fit(name):
     a, b = (seeded(unfitted(name), 5).fit(BAGS, Y) for _ in range(2))
     assert_same_prediction(a.predict_dist(NEW), b.predict_dist(NEW))
@@ -325,7 +325,7 @@ def test_another_seed_gives_other_landmarks(name):
 
 
 @pytest.mark.crossed
-@core_model
+@tool_model
 @pytest.mark.parametrize(
     "seed",
     [None, np.int64(3), np.random.default_rng(0), np.random.RandomState(0)],

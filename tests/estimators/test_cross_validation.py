@@ -223,6 +223,7 @@ def test_joined_pieces_must_be_of_every_bag_once():
     fails(lambda: JoinedPrediction([Piece(rows, one), Piece(rows, one)]), "1 bags in 2 rows")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_report_takes_and_makes_the_same():
     found = quiet(REGRESSORS["gaussian"], cv=3)
     page = bagwise.report.of_predictions({"a": found}, BAGS, Y)

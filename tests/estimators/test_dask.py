@@ -103,7 +103,13 @@ def streams(path, engine):
     return {label: (scan(path, engine, label), scan(path, None, label)) for label in ("y", "wide")}
 
 
-@pytest.mark.parametrize("name", MODELS)
+# One of each way to fit: sums alone, a search for η, kernels to choose from, classes.
+QUICK = {"bayesian", "shrinkage-auto", "gp", "shrinkage-classes"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.long] * (n not in QUICK)) for n in MODELS]
+)
 def test_every_estimator_is_that_of_one_machine(streams, name):
     (far, y), (near, known) = streams["wide" if name in CLASSES else "y"]
     assert len(far._pieces) > 4
@@ -123,9 +129,8 @@ def long_streams(tmp_path_factory, engine):
     }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.long] * (n != "frequentist")) for n in MODELS]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", MODELS)
 def test_a_million_points_on_the_cluster_are_those_of_one_machine(long_streams, name):
     (far, y), (near, known) = long_streams["wide" if name in CLASSES else "y"]
     assert far.n_points == MANY_ROWS and len(far._pieces) == 10

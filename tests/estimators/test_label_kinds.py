@@ -283,6 +283,7 @@ def test_selection_and_scores():
     assert found.metric == "nll" and len(found.table) == 2 and np.isfinite(found.score)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_report_says_that_chance_has_a_part_in_the_transform_of_counts():
     bags, y = data("poisson", 0, n=24)
     page = make_report(bags, y, {"poisson": gp("poisson(voters)")}, folds=2, progress=False)

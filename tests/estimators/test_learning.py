@@ -60,7 +60,7 @@ CLASSIFIERS = {
 
 
 # Each compiles the model that features are learnt by; those that share one with others are long.
-LONG = ("frequentist", "bdr")
+LONG = ("frequentist", "bdr", "network")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def marked_bags(rng, n):
     return Bags.from_list(points), np.array(labels)
 
 
-@pytest.mark.parametrize("engine", ["lbfgs", "adam"])
+@pytest.mark.parametrize("engine", ["lbfgs", pytest.param("adam", marks=pytest.mark.long)])
 def test_weights_of_points_find_those_that_matter_and_bags_are_as_small_as_they_are(engine):
     rng = np.random.default_rng(1)
     bags, y = marked_bags(rng, 200)
@@ -346,7 +346,7 @@ def test_settings_are_checked(given):
         Training(**given)
 
 
-@pytest.mark.parametrize("engine", ["lbfgs", "adam"])
+@pytest.mark.parametrize("engine", [pytest.param("lbfgs", marks=pytest.mark.long), "adam"])
 def test_bags_that_are_named_are_held_out_and_of_weight_0_used_for_nothing_else(engine, tmp_path):
     bags, y = bags_and_labels()
     named = Training("ard", engine=engine, epochs=3, batch_bags=8, validation=tuple(range(30, 40)))

@@ -40,6 +40,12 @@ MODELS = {
     "many": bagwise.ShrinkageClassifier(SMALL, weight_var=1.0),
 }
 
+# Draws and classes, points that are kept, many heads: what the others keep is among that.
+VARIED = {"bdr", "exact", "many"}
+some_models = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name not in VARIED)) for name in MODELS]
+)
+
 
 @cache
 def fitted(name):
@@ -271,7 +277,7 @@ def changed(tree, at, value):
     return tree
 
 
-@pytest.mark.parametrize("name", MODELS)
+@some_models
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_no_header_does_harm(name, tmp_path):
     path = tmp_path / "m"
@@ -309,7 +315,7 @@ def _predict(model):
         pass
 
 
-@pytest.mark.parametrize("name", MODELS)
+@some_models
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_no_tensors_do_harm(name, tmp_path):
     path = tmp_path / "m"

@@ -78,7 +78,7 @@ def random_folds(polls):
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(GroupKFold(8), id="about-three-years"),
+        pytest.param(GroupKFold(8), id="about-three-years", marks=pytest.mark.long),
         pytest.param(LeaveOneGroupOut(), id="one-year", marks=pytest.mark.long),
     ],
 )

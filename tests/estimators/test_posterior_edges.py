@@ -202,7 +202,14 @@ def test_identical_bags_with_different_labels(name):
         assert_allclose(prediction.probability, y.mean(), atol=0.05)
 
 
-@pytest.mark.parametrize("name", ["regressor-nuts", "bdr-nuts", "logistic-nuts"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "regressor-nuts",
+        pytest.param("bdr-nuts", marks=pytest.mark.long),
+        pytest.param("logistic-nuts", marks=pytest.mark.long),
+    ],
+)
 def test_bags_that_are_nearly_all_identical_can_be_sampled(name):
     """The bag of one point differs, so that the sampler need not be compiled again."""
     arrays = [BAGS[0]] * N_BAGS
@@ -257,15 +264,7 @@ MANY = KernelEmbedding(90, bandwidth=1.0)
 FEWEST = NUTS(chains=2, draws=20, warmup=40, progress=False)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *QUICK,
-        pytest.param("regressor-nuts", marks=pytest.mark.slow),
-        pytest.param("bdr-nuts", marks=pytest.mark.long),
-        pytest.param("logistic-nuts", marks=pytest.mark.long),
-    ],
-)
+@every_model
 def test_many_more_landmarks_than_bags(name):
     rng = np.random.default_rng(0)
     arrays = [rng.normal(x, 0.4, (12, 2)) for x in LEVEL]
@@ -311,7 +310,7 @@ def test_a_covariate_that_explains_everything(name):
 POSTERIORS = ["regressor-laplace", "bdr-laplace", "logistic-laplace"]
 
 
-@pytest.mark.crossed(together=2)
+@pytest.mark.crossed
 @pytest.mark.parametrize("name", POSTERIORS)
 @pytest.mark.parametrize("field", ["noise", "weights", "prior_scale", "intercept"])
 @pytest.mark.parametrize("scale", [1e-9, 1e-3, 1e6])

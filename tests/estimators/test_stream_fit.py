@@ -214,9 +214,11 @@ def test_searches_and_folds_take_streams(tmp_path):
         expected = tune(ShrinkageRegressor(), bags, y, **more, **options)
         assert found.params == expected.params
         assert_allclose(found.score, expected.score, rtol=1e-8)
-    scores = [cross_val_score(ShrinkageRegressor(), some, y, cv=3) for some in (stream, bags)]
+    embedding = KernelEmbedding(10, bandwidth=1.0)
+    model = ShrinkageRegressor(embedding)
+    scores = [cross_val_score(model, some, y, cv=3) for some in (stream, bags)]
     assert_allclose(*scores, rtol=1e-8)
-    model = BayesianLinearRegressor()
+    model = BayesianLinearRegressor(embedding)
     found, expected = (cross_val_predict_dist(model, some, y, cv=3) for some in (stream, bags))
     assert_allclose(found.mean, expected.mean, rtol=1e-8)
     assert_allclose(found.std, expected.std, rtol=1e-8)

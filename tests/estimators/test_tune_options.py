@@ -127,6 +127,7 @@ def test_a_weight_of_two_in_validation_is_the_bag_twice():
     assert_allclose(weighed.score, repeated.score, rtol=1e-10)
 
 
+@pytest.mark.long  # on a cluster: test_dask.py
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the pool of processes
 @pytest.mark.slow
 def test_processes_find_the_same():

@@ -19,6 +19,7 @@ from bagwise.features.maps import (
     Scaling,
     choose_landmarks,
     given_landmarks,
+    median,
     median_bandwidth,
     sample_points,
 )
@@ -41,6 +42,23 @@ def test_median_bandwidth_is_the_median_over_all_pairs():
     x = points(0, 41, 3)
     squares = [np.sum((a - b) ** 2) for i, a in enumerate(x) for b in x[:i]]
     assert_allclose(median_bandwidth(x, RBF()), np.sqrt(np.median(squares) / 2), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 96, 97, 1000, 50_001])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng, n: rng.normal(size=n),
+        lambda rng, n: np.sort(rng.exponential(size=n)),  # the first looks are at all of them
+        lambda rng, n: rng.integers(0, 3, n).astype(float),
+        lambda rng, n: np.where(np.arange(n) % 97, rng.normal(size=n), 9.0),  # and mislead
+        lambda rng, n: np.full(n, np.inf),
+    ],
+    ids=["normal", "sorted", "ties", "misled", "infinite"],
+)
+def test_the_median_is_that_of_numpy_to_the_last_bit(n, draw):
+    values = draw(np.random.default_rng(0), n)
+    assert median(values) == np.median(values)
 
 
 def test_median_bandwidth_of_an_additive_kernel_is_per_coordinate():

@@ -106,7 +106,9 @@ def importance(bagged, labels, problem, n=30_000):
     return mean, np.sqrt(weights @ (values - mean) ** 2), 1 / np.sum(weights**2)
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "probit", "logistic"])
+@pytest.mark.parametrize(
+    "kind", ["gaussian", pytest.param("probit", marks=pytest.mark.long), "logistic"]
+)
 def test_nuts_laplace_and_dense_importance_sampling_agree(kind):
     bagged, labels, problem = case(kind)
     mean, sd, effective = importance(bagged, labels, problem)

@@ -21,7 +21,8 @@ from scipy import stats
 import bagwise
 from sbc import SETTINGS, THIN
 
-pytestmark = pytest.mark.slow
+# In make test NUTS is compared with exact posteriors: test_posterior_exact.py.
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 LINE = 1e-4  # the same p-value tells a right sampler from a wrong one
 
@@ -85,14 +86,12 @@ def test_a_factor_of_two_in_the_variance_of_labels_is_noticed(simulations):
     assert p_values(simulations["gaussian, labels doubled"])["noise"] < LINE
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kind", ["probit", "logistic"])
 def test_ranks_of_classifiers_are_uniform(kind, more_simulations):
     values = p_values(more_simulations[kind])
     assert min(values.values()) > LINE, values
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kind", ["probit", "logistic"])
 def test_a_factor_of_two_in_the_variance_of_weights_is_noticed(kind, more_simulations):
     assert p_values(more_simulations[f"{kind}, weights doubled"])["weight_var"] < LINE

@@ -72,6 +72,7 @@ def test_every_bag_is_predicted_by_a_model_that_has_not_seen_it(regression):
     np.testing.assert_allclose(made.predictions["shrinkage"].mean, mean, rtol=1e-10)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_features_found_by_search_are_not_shared():
     bags, y = spread_bags(30)
     model = bagwise.RBFNetworkRegressor(bagwise.KernelEmbedding(5))
@@ -81,6 +82,7 @@ def test_features_found_by_search_are_not_shared():
     np.testing.assert_allclose(made.predictions["rbf"].mean[test], expected)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_label_of_a_bag_does_not_change_its_own_prediction():
     bags, y = spread_bags(30)
     before = report.make(bags, y, {"a": quick()}, folds=3, progress=False)
@@ -274,6 +276,7 @@ def test_hostile_classes_stay_text():
 DAY = datetime.date(2020, 1, 1)
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("ids", "first"),
     [
@@ -321,6 +324,7 @@ def test_constant_labels_and_huge_units():
         Page(made.html)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_default_models_fit_the_labels(monkeypatch):
     assert set(report.default_models(False)) == {"gp", "shrinkage", "BLR", "RBF network"}
     assert set(report.default_models(True)) == {"gp", "shrinkage", "logistic"}
@@ -351,6 +355,7 @@ def test_twenty_thousand_bags():
 # ---------------------------------------------------------------- given predictions, files, errors
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_given_predictions_of_held_out_bags():
     bags, y = spread_bags(60)
     model = quick().fit(bags[:40], y[:40])

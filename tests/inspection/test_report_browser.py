@@ -55,7 +55,7 @@ def addresses(tmp_path_factory):
         "shrinkage": bagwise.ShrinkageRegressor(embedding),
         "BLR": bagwise.BayesianLinearRegressor(embedding),
     }
-    classes = {"shrinkage": bagwise.ShrinkageClassifier(embedding)}
+    classes = {"shrinkage": bagwise.ShrinkageClassifier(embedding, weight_var=10.0)}
     made = {
         "real": report.make(bags, 100 * (y - 1.5), real, folds=2, progress=False),
         "classes": report.make(bags, np.where(y > 1.5, "wide", "narrow"), classes, folds=2),

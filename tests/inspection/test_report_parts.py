@@ -49,6 +49,7 @@ def bags():
 # ---------------------------------------------------------------- reasons
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_why_a_bag_is_predicted_badly(bags):
     sizes, y = bags.sizes, np.random.default_rng(1).normal(0, 0.1, 120)
     y[3], y[7], y[110], y[111] = 2.9, 2.5, 4.2, 9.9
@@ -66,6 +67,7 @@ def test_why_a_bag_is_predicted_badly(bags):
     assert "bags with a similar average have labels of" in least["3"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_model_that_ignores_size_is_said_to(bags):
     y = np.random.default_rng(1).normal(0, 0.1, 120)
     y[110] = 3.0
@@ -74,6 +76,7 @@ def test_a_model_that_ignores_size_is_said_to(bags):
     assert "from 1 point, of which this model takes no account" in words
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_other_models_say_is_told(bags):
     y = np.zeros(120)
     y[3], y[4] = 5.0, 5.0
@@ -93,6 +96,7 @@ def words_of(html):
     return re.sub(r"<[^>]+>", " ", html[html.index('id="short"') : html.index('id="data"')])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_differences_are_called_clear_only_if_they_are(bags):
     rng = np.random.default_rng(2)
     y = rng.normal(size=120)
@@ -109,12 +113,14 @@ def test_differences_are_called_clear_only_if_they_are(bags):
     assert (verdicts["alike"] == "clearly worse") == clear
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_points_that_say_nothing_are_said_to(bags):
     y = np.random.default_rng(3).normal(size=120)
     words = words_of(made(np.full(120, y.mean()), 0.0, 1.0, bags, y).html)
     assert "the points may say little about the label" in words
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("sd", "words"), [(0.3, "too narrow"), (9.0, "too wide"), (1.0, "as sure")]
 )
@@ -123,6 +129,7 @@ def test_intervals_are_judged(bags, sd, words):
     assert words in words_of(made(np.zeros(120), 0.0, sd**2, bags, y).html)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_curve_of_a_bag_is_that_of_its_model(bags):
     sized = Sized.one([2.0, 1.0], [1.0, 0.1])
     p = sized.predict(bags.sizes, np.zeros((1, 120)), noise=[0.5])
@@ -251,6 +258,7 @@ def test_distances_to_others_leave_the_bag_itself_out(bags):
     ).scaling.scale == pytest.approx(1.0)
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_report_on_a_stream_has_the_scores_of_the_bags_in_memory(tmp_path, weighted):
     rng = np.random.default_rng(0)
@@ -283,6 +291,7 @@ def test_a_report_on_a_stream_has_the_scores_of_the_bags_in_memory(tmp_path, wei
 # ---------------------------------------------------------------- columns
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_columns_add_is_what_a_linear_model_says():
     rng = np.random.default_rng(0)
     centers = rng.normal(size=(80, 3))
@@ -316,6 +325,7 @@ def test_what_columns_add_is_what_a_linear_model_says():
     assert "<strong>&lt;b&gt;</strong>: text" in html
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_columns_have_histograms_in_which_bags_count_the_same():
     ones, many = np.zeros((1, 1)), np.ones((3, 1))
     bags = Bags.from_list([ones, many] * 10, feature_names=["u"])
@@ -328,6 +338,7 @@ def test_columns_have_histograms_in_which_bags_count_the_same():
     assert "10 of the 40 columns are left out" in html
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("values", [[0, 1], [5, 6], [1, 21], [-3, 400], [0.5, 0.7]])
 def test_every_value_of_a_column_is_in_a_bar(values):
     bags = Bags.from_list([[[float(v)]] for v in values * 4])
@@ -335,6 +346,7 @@ def test_every_value_of_a_column_is_in_a_bar(values):
     assert html.count('aria-label="Histogram of x0') == 1
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_calibration_by_size_is_of_every_model(bags):
     y = np.random.default_rng(3).normal(size=120)
     means = {name: 0.1 * k * y for k, name in enumerate("abcdefg")}
@@ -345,6 +357,7 @@ def test_calibration_by_size_is_of_every_model(bags):
     assert [name for name in head if name] == list("gfedcba")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_weights_of_points_are_mentioned():
     rng = np.random.default_rng(0)
     points = [rng.normal(size=(4, 1)) for _ in range(20)]

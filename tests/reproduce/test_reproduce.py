@@ -193,6 +193,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, finished, monkeypatch):
     assert len(list(tmp_path.rglob("*.*"))) == 2
 
 
+@pytest.mark.long  # on a cluster: test_dask.py
 @pytest.mark.slow
 def test_settings_run_side_by_side_give_the_same(tmp_path, finished):
     study, store = small(), Store(tmp_path)

@@ -73,7 +73,10 @@ def element(ax: Axes, name: str) -> Markup:
     text = StringIO()
     for artist in ax.figure.findobj():
         artist.set_rasterized(False)
-    ax.figure.savefig(text, format="svg", metadata={"Date": None})  # type: ignore[union-attr]
+    figure: Any = ax.figure
+    figure.get_layout_engine().execute(figure)
+    figure.set_layout_engine(None)  # or savefig would draw it twice
+    figure.savefig(text, format="svg", metadata={"Date": None})
     drawn = fromstring(text.getvalue())
     # Matplotlib leaves out the colour of what is black.
     attributes = {"viewBox": drawn.attrib["viewBox"], "fill": "var(--ink)", "role": "img"}
