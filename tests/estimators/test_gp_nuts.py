@@ -145,7 +145,9 @@ def test_draws_that_are_too_few_are_told():
 
 @pytest.mark.parametrize("inference", ["laplace", 3, None])
 def test_an_unknown_inference_is_an_error_before_the_fit(inference):
-    with pytest.raises(ValueError, match=r'inference is .*expected "evidence", "nuts" or'):
+    with pytest.raises(
+        ValueError, match=r'inference is .*expected "auto", "average", "evidence", "nuts" or'
+    ):
         DistributionGPRegressor(SMALL).set_params(inference=inference).fit(ARRAYS, Y)
 
 

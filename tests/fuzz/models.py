@@ -63,7 +63,8 @@ def estimator(trial, names):
     known = model.get_params()
     settings = {}
     if "inference" in known:
-        good = ["evidence"] if known["inference"] == "evidence" else ["map", "laplace"]
+        of_process = known["inference"] in ("auto", "evidence")
+        good = ["auto", "evidence"] if of_process else ["map", "laplace"]
         settings["inference"] = trial.draw("inference", good, ["mcmc", None, 1], 0.03)
         if trial.chance(0.015):
             settings["inference"] = NUTS(chains=1, draws=20, warmup=20, progress=False)

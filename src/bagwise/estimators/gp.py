@@ -61,6 +61,7 @@ from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.latent import Query
 
 PRIORS = ("learnt", "kernel")
+INFERENCES = ("auto", "average", "evidence", "nuts")
 
 # Landmarks by default, and where kernels are compared; and points of a bag there, at most: those
 # that decide about its label are known from so many.
@@ -469,10 +470,9 @@ class DistributionGP(BagEstimator):
         """Return how scales are sampled, or None if they are not."""
         if isinstance(self.inference, NUTS):
             return self.inference
-        if not isinstance(self.inference, str) or self.inference not in ("evidence", "nuts"):
-            raise wrong(
-                "inference", self.inference, '"evidence", "nuts" or bagwise.inference.NUTS()'
-            )
+        if not isinstance(self.inference, str) or self.inference not in INFERENCES:
+            known = ", ".join(f'"{name}"' for name in INFERENCES)
+            raise wrong("inference", self.inference, f"{known} or bagwise.inference.NUTS()")
         return gp_fit.SCALE_DRAWS if self.inference == "nuts" else None
 
     def _problems(self, pooled: Pooled, task: Task) -> gp_fit.Problems:
@@ -540,9 +540,23 @@ class DistributionGP(BagEstimator):
             tails = self._tails()
             problems, sampler = self._problems(pooled, task), self._sampler()
             head = gp_fit.refined(head, problems, spread=spread, tails=tails)
-            if sampler is None:
-                return head
-            return gp_fit.sampled(head, problems, sampler, generator(self.embedding.random_state))
+            rng = generator(self.embedding.random_state)
+            if sampler is not None:
+                return gp_fit.sampled(head, problems, sampler, rng)
+            return gp_fit.averaged(head, problems, rng) if self._averages(problems) else head
+
+    def _averages(self, problems: gp_fit.Problems) -> bool:
+        """Whether scales are averaged over: if asked for, or if bags are few."""
+        real = problems[0].likelihood is None
+        if self.inference == "auto":
+            return real and len(problems[0].labels) <= gp_fit.AVERAGED_BAGS
+        if self.inference == "average" and not real:
+            raise BagwiseError.because(
+                'inference is "average", and labels are classes or counts',
+                "real labels",
+                'Say inference="nuts" to draw scales, or "evidence".',
+            )
+        return self.inference == "average"
 
     def _tails(self) -> str:
         """Return whether Student's t takes the place of the Gaussian: no, auto or always."""
@@ -558,14 +572,16 @@ class DistributionGP(BagEstimator):
 
     @property
     def trajectories_(self) -> Trajectories | None:
-        """How NUTS got the draws."""
+        """How NUTS got the draws; None if it did not."""
         return None if self._draws is None else self._draws.trajectories
 
     @property
     def diagnostics_(self) -> Diagnostics | None:
-        """Whether the draws can be trusted."""
+        """Whether draws of NUTS can be trusted."""
         draws = self._draws
-        return None if draws is None else diagnose(draws.scales, draws.trajectories)
+        if draws is None or draws.trajectories is None:
+            return None
+        return diagnose(draws.scales, draws.trajectories)
 
     @property
     def _draws(self) -> ScaleDraws | None:
@@ -623,13 +639,15 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         ``"binomial(voters)"``: successes, of a number of trials that the covariate "voters" of each
         bag says; ``"binomial(20)"``: of 20 trials each. In the same way ``"poisson(hours)"`` has
         an exposure to which counts are proportional. What is named so is no covariate otherwise.
-    inference : "evidence", "nuts" or NUTS
-        Scales of the largest evidence; or drawn from their posterior by NUTS, with 2 chains of 600
-        draws (settings: ``bagwise.inference.NUTS(draws=1000)``): about a minute with 100 bags, ten
-        or more with 500. Predictions are then mixtures over 32 of the draws. Of labels that are not
-        real numbers, or have a range or heavy tails, latent values have the mean and the variance
-        of that mixture. Kernel, prior, spread and tails stay those of the largest evidence. The
-        seed is that of the embedding.
+    inference : "auto", "average", "evidence", "nuts" or NUTS
+        ``"evidence"``: scales of the largest evidence. ``"average"``: predictions are averages over
+        16 processes with scales that the labels leave open, drawn around these: with few bags, one
+        process is too sure. ``"auto"``: averages up to 200 bags of real labels. ``"nuts"``: scales
+        are drawn from their posterior by NUTS, with 2 chains of 600 draws (settings:
+        ``bagwise.inference.NUTS(draws=1000)``): about a minute with 100 bags, ten or more with 500;
+        averages over 32 of the draws. An average is a mixture; of labels that are not real numbers,
+        or have a range or heavy tails, latent values have its mean and variance. Kernel, prior,
+        spread and tails stay those of the largest evidence. The seed is that of the embedding.
 
     Attributes
     ----------
@@ -668,7 +686,7 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         spread: bool | str = "auto",
         support: Any = None,
         likelihood: str = "auto",
-        inference: NUTS | str = "evidence",
+        inference: NUTS | str = "auto",
     ) -> None:
         self.embedding = KernelEmbedding(kernel="auto") if embedding is None else embedding
         self.prior = prior
@@ -804,7 +822,8 @@ class DistributionGPClassifier(DistributionGP, BagClassifier):
     class_weight : None, "balanced" or dict
         Weights of the classes.
     inference
-        As in :class:`DistributionGPRegressor`; classes share the draws of their scales.
+        As in :class:`DistributionGPRegressor`, without ``"average"``; classes share the draws of
+        their scales.
 
     Examples
     --------

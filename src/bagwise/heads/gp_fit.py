@@ -11,10 +11,11 @@ from bagwise.heads.base import ClassHeads, heads_of, some_of
 from bagwise.heads.gp import GPHead
 from bagwise.heads.gp_draws import Drawn, GPDraws
 from bagwise.inference.gp_evidence import LEAST_GAIN, GPProblem
-from bagwise.inference.gp_nuts import sample_scales
+from bagwise.inference.gp_importance import draw_scales
+from bagwise.inference.gp_nuts import ScaleDraws, sample_scales
 from bagwise.inference.second_level import Scales
 from bagwise.inference.settings import NUTS
-from bagwise.inference.settled import maximise_settled, settle
+from bagwise.inference.settled import Settled, maximise_settled, settle
 
 # Problems of the same bags: of one process, or of each class against the rest.
 Problems = tuple[GPProblem, ...]
@@ -38,8 +39,8 @@ BASIS_BAGS = 1000
 COMPARED_POINTS = 100_000
 
 # Bags of the search for scales, and its steps. Of classes and counts slopes are those of the scales
-# before, so that it goes in rounds, until one gains little of log evidence. A few steps, with slopes
-# held, follow with all bags of the basis, if the settled process gains by them.
+# before, so that it goes in rounds, until one gains little of log evidence. A few steps, with
+# slopes held, follow with all bags of the basis, if the settled process gains by them.
 SEARCH_BAGS = 700
 MOST_STEPS = 60
 ROUNDS = 6
@@ -47,8 +48,12 @@ ROUND_STEPS = 40
 ROUND_GAIN = 0.02
 LAST_STEPS = 8
 
-# Draws of the scales by default: where noise is large it is known well, and asks for smaller steps
-# than the mode. And how many of them have a process, of memory that grows with the bags' square.
+# Bags up to which scales are averaged over by default: of more they are known well enough.
+AVERAGED_BAGS = 200
+
+# Draws of the scales by NUTS by default: where noise is large it is known well, and asks for
+# smaller steps than the mode. And how many of them have a process, of memory that grows with the
+# bags' square.
 SCALE_DRAWS = NUTS(chains=2, draws=600, warmup=150, target_accept=0.95)
 PROCESSES = 32
 
@@ -137,6 +142,32 @@ def _settled_one(head: GPHead, problem: GPProblem, part: GPProblem) -> GPHead:
     return GPHead.at(replace(part, slopes=slopes), head.scales, loss)
 
 
+def averaged(head: Any, problems: Problems, rng: np.random.Generator) -> Any:
+    """Return processes at scales that the labels leave open, around those of the largest evidence.
+
+    Of real labels. Spread and tails stay those of the largest evidence.
+    """
+    (problem,) = problems
+    part = head.known_to(problem, _at_most(problems, SEARCH_BAGS)[0])
+    if not part.free:
+        return head
+    processes = draw_scales(part, rng)
+
+    def drawn(scales: Scales, at: Settled) -> Drawn:
+        found = GPHead.at(replace(part, slopes=at.in_what_is_said), scales, head.loss)
+        return Drawn.of(_of_all(found, problem))
+
+    values = {n: np.array([[getattr(scales, n) for scales, _ in processes]]) for n in part.free}
+    return GPDraws(head, tuple(drawn(*each) for each in processes), ScaleDraws(values, None))
+
+
+def _of_all(head: GPHead, problem: GPProblem) -> GPHead:
+    """Return the process of all bags on the basis of one of some of them."""
+    if len(head.alpha) == len(problem.labels):
+        return head
+    return head.finished(problem, induce=True, spread=False, tails="no")
+
+
 def sampled(head: Any, problems: Problems, settings: NUTS, rng: np.random.Generator) -> Any:
     """Draw the scales, around those of the largest evidence, and return a process at some of them.
 
@@ -151,9 +182,7 @@ def sampled(head: Any, problems: Problems, settings: NUTS, rng: np.random.Genera
     draws = sample_scales(coarse, settings, rng)
 
     def at(scales: Scales, mode: GPHead, problem: GPProblem, part: GPProblem) -> GPHead:
-        found = GPHead.at(part, scales, mode.loss)
-        if len(part.labels) < len(problem.labels):
-            found = found.finished(problem, induce=True, spread=False, tails="no")
+        found = _of_all(GPHead.at(part, scales, mode.loss), problem)
         return replace(found, spread=mode.spread, dof=mode.dof)
 
     def drawn(*of: Any) -> GPDraws:

@@ -232,16 +232,16 @@ class ScaleDraws:
     Attributes
     ----------
     scales : those that are free by name, in the units of `Scales`, (c, s)
-    trajectories : how NUTS got them
+    trajectories : how NUTS got them, or None if they were drawn independently
     """
 
     scales: dict[str, Float64[np.ndarray, "c s"]]
-    trajectories: Trajectories
+    trajectories: Trajectories | None
 
     def some(self, most: int) -> list[dict[str, float]]:
         """Return at most so many draws, evenly spaced, from all chains."""
         flat = {name: x.ravel() for name, x in self.scales.items()}
-        total = self.trajectories.n_steps.size
+        total = len(next(iter(flat.values())))
         return [
             {name: float(x[i]) for name, x in flat.items()}
             for i in range(0, total, -(-total // most))
