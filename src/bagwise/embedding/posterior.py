@@ -221,6 +221,12 @@ class EmbeddingPosterior:
         return self.size_of if self.at is None else self.at[1]
 
     @property
+    def asked_sizes(self) -> Float64[np.ndarray, " n"]:
+        """Size at which each bag is asked for."""
+        sizes, of = (self.sizes, self.size_of) if self.at is None else self.at
+        return sizes[of]
+
+    @property
     def slopes(self) -> tuple[Float64[np.ndarray, "m c"], Float64[np.ndarray, "m c"]]:
         """First and second derivative in log η of means and variances, relative to them."""
         return self.slack, self.slack * (2.0 * self.slack - 1.0)

@@ -67,6 +67,7 @@ from bagwise.inference.ridge import WeightPosterior
 from bagwise.inference.second_level import Inputs, Scales
 from bagwise.inference.settings import NUTS, Training
 from bagwise.inference.shrinkage import Mode
+from bagwise.inference.sureness import Sureness
 from bagwise.likelihoods import Gaussian, Logistic, Probit
 from bagwise.predictions.conformal import Calibration, SizeRatio
 
@@ -78,7 +79,7 @@ CLASSES: dict[str, type] = {
         *(Scaling, LandmarkFeatures, FourierFeatures, NetworkFeatures, UserNetworkFeatures, Bags),
         *(FixedEffects, WeightPosterior, EmbeddingModel, Mode, Draws, Trajectories, ScalePriors),
         *(LinearHead, ShrinkageHead, PosteriorHead, SecondLevel, LandmarkRidgeHead),
-        *(Novelty, Usual),
+        *(Novelty, Usual, Sureness),
         *(GPHead, Inputs, Scales, Sizing, Spread, ClassHeads, GPDraws, Drawn, ScaleDraws),
         *(Gaussian, Probit, Logistic),
         *(Priors, NUTS, Diagnostics, Training, History, Calibration, SizeRatio),
