@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
@@ -12,7 +11,7 @@ from jaxtyping import Float64
 from bagwise._utils.work import one_thread
 from bagwise.embedding.posterior import EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
-from bagwise.heads.base import ClassHeads, Design, FixedEffects, Response, Task, heads_of
+from bagwise.heads.base import Design, FixedEffects, Response, Task
 from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.inference.diagnostics import Diagnostics, diagnose
 from bagwise.inference.draws import Draws, normal_pairs
@@ -129,18 +128,6 @@ class PosteriorHead:
         if fixed is not None:
             return np.full(draws.shape[0] * draws.shape[1], fixed)
         return draws.scale("noise", 0.0) ** 2 + LEAST_NOISE
-
-
-def with_as_many_draws(head: Any) -> Any:
-    """Return the heads of many classes with the same number of draws, the least of any.
-
-    Each class is drawn until its draws are enough; draws of all are shown side by side.
-    """
-    heads = heads_of(head)
-    least = min(each.draws.shape[1] for each in heads)
-    if all(each.draws.shape[1] == least for each in heads):
-        return head
-    return ClassHeads(tuple(replace(each, draws=each.draws.evenly(least)) for each in heads))
 
 
 def in_label_units(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,11 +40,6 @@ class Trajectories:
     n_steps: Int[np.ndarray, "c s"]
     energy: Float64[np.ndarray, "c s"]
     step_size: Float64[np.ndarray, " c"]
-
-    def take(self, draws: Int[np.ndarray, " k"]) -> Trajectories:
-        """Return those of some draws of each chain."""
-        columns = (self.diverging[:, draws], self.n_steps[:, draws], self.energy[:, draws])
-        return Trajectories(*columns, self.step_size)
 
     @classmethod
     def together(cls, runs: Sequence[Trajectories | None]) -> Trajectories | None:
@@ -123,20 +118,6 @@ class Draws:
             return self
         scales = {name: x[:, ::step] for name, x in self.scales.items()}
         return Draws(self.w[:, ::step], self.gamma[:, ::step], scales)
-
-    def evenly(self, n_draws: int) -> Draws:
-        """Return so many draws of each chain, evenly spaced, with how NUTS got them.
-
-        Where draws follow one another slowly, those in between say little more.
-        """
-        at = np.arange(n_draws) * self.shape[1] // n_draws
-        return replace(
-            self,
-            w=self.w[:, at],
-            gamma=self.gamma[:, at],
-            scales={name: x[:, at] for name, x in self.scales.items()},
-            trajectories=self.trajectories and self.trajectories.take(at),
-        )
 
     def scale(self, name: str, default: float) -> Float64[np.ndarray, " m"]:
         """Return the draws of a scale, all chains in a row; the default if it is not free."""

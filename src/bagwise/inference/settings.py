@@ -39,7 +39,7 @@ class NUTS:
     chains: int = 4
     draws: int | None = None
     warmup: int = 300
-    target_accept: float = 0.8
+    target_accept: float = 0.9
     n_jobs: int | None = None
     progress: bool = True
     n_effective: int = 400

@@ -141,6 +141,13 @@ OTHER_FIELDS: dict[type, dict[str, Any]] = {
     },
 }
 
+# Fields that came later, and what stands in for them in files that are older.
+LATER: dict[type, dict[str, Any]] = {
+    NUTS: {"n_effective": 400, "max_draws": 4000},
+    ShrinkageHead: {"sureness": None},
+    PosteriorHead: {"sureness": None},
+}
+
 # Objects within objects: the deepest of ours has 4, and additive kernels may be within each other.
 MAX_NESTING = 10
 
@@ -274,6 +281,8 @@ def decode_all(
     data: Any, kinds: Mapping[str, Any], path: str, reader: Reader, owner: type = object
 ) -> dict[str, Any]:
     """Return several values at a path, "" for the top, if these and no others are there."""
+    if isinstance(data, dict):
+        data = LATER.get(owner, {}) | data
     if not isinstance(data, dict) or data.keys() != kinds.keys():
         found = sorted(data) if isinstance(data, dict) else data
         raise unfit(path or "content", f"{found!r:.200}", ", ".join(kinds) or "no fields")
