@@ -84,6 +84,7 @@ def sections(quick: bool) -> Iterator[Section]:
     """Run the parts of the benchmark one after the other."""
     yield bench_fit.run(quick)
     yield bench_nuts.run(quick)
+    yield bench_nuts.shapes(quick)
     yield pooling(quick)
     *sweeps, last = bench_scaling.run(quick)
     last.notes += [

@@ -175,6 +175,53 @@ class Plain:
             raise AssertionError(f"the densities differ by {self.gap}, more than {AGREEMENT}")
 
 
+# Bags and landmarks of the problems that are sampled.
+SHAPES = ((10, 20), (100, 20), (1_000, 20), (10_000, 20), (1_000, 200))
+SHAPE_COLUMNS = ("draws", "ESS", "R-hat", "seconds", "ms/draw", "NumPyro", "ratio")
+
+# Of the plain sampler in each shape: chains, and their draws and warm-up.
+SHAPE_PLAIN = 2, 200
+
+
+def shapes(quick: bool) -> Section:
+    """Time an effective draw in problems of several shapes, beside the plain model.
+
+    The plain model is the best one that a user would write: whitened weights, without forming C.
+    """
+    import jax
+    import joblib
+
+    section = Section("2b. Milliseconds per effective draw, by shape of problem", SHAPE_COLUMNS)
+    chains, length = SHAPE_PLAIN
+    for n_bags, n_landmarks in SHAPES[:1] if quick else SHAPES:
+        plan = Plan(n_bags, n_landmarks, NUTS(), 1, chains, length, 50, 2)
+        split = make_gamma(n_bags=n_bags).train
+        plan.fit(split)  # compiles
+        fit = plan.fit(split)
+        with jax.enable_x64(True), threadpool_limits(limits=1, user_api="blas"):
+            _, plain = Plain(fit, split, plan, joblib.cpu_count()).speeds(whitened=True)
+        found = fit.model.diagnostics_
+        assert found is not None
+        seconds = fit.warmup_seconds + fit.draw_seconds
+        ours, theirs = 1e3 * seconds / found.min_ess, 1e3 / plain.rate_of_all
+        cells = [
+            f"{found.n_chains} × {found.n_draws}",
+            f"{found.min_ess:.0f}",
+            f"{max(found.rhat.values()):.3f}",
+            f"{seconds:.2f}",
+            f"{ours:.2f}",
+            f"{theirs:.3g}",
+            f"{theirs / ours:.3g}×",
+        ]
+        section.add(f"{n_bags:,} bags, {n_landmarks} landmarks", cells, ours, None)
+    section.notes += [
+        "Seconds of sampling, warm-up counted, of a second fit: compilation is not. ESS: least of",
+        "any parameter, bulk or tail. NumPyro: the whitened model that never forms C, ms per",
+        f"effective draw (bulk) with its warm-up; {chains} chains of {length} after {length}.",
+    ]
+    return section
+
+
 def run(quick: bool) -> Section:
     """Fit ours from points, first and again; then measure the plain model."""
     plan = QUICK if quick else Plan()
@@ -214,7 +261,7 @@ def _compare(section: Section, fit: Fit, split: Any, plan: Plan) -> None:
             fast, thrifty = plain.speeds(whitened=True)
             _add(section, "... whitened, that never forms C", thrifty, ours)
             _add(section, "... whitened, by our algebra", fast, ours)
-    section.notes += _notes(plan, cores, plain.gap)
+    section.notes += _notes(plan, _made(fit), cores, plain.gap)
 
 
 def _add(
@@ -234,14 +281,20 @@ def _add(
     section.add(what, cells, ratio, target)
 
 
-def _notes(plan: Plan, cores: int, gap: float) -> list[str]:
-    ours, length = plan.settings, plan.plain_length
+def _made(fit: Fit) -> str:
+    """Say how many draws a fit of ours took."""
+    found, warmup = fit.model.diagnostics_, fit.model.inference.warmup
+    assert found is not None
+    return f"{found.n_chains} chains of {found.n_draws} draws after {warmup}"
+
+
+def _notes(plan: Plan, ours: str, cores: int, gap: float) -> list[str]:
+    length = plan.plain_length
     return [
         "ESS: least bulk effective sample size of α, σ, ρ, η and b. Ratio: our ESS/s over this",
         "one's, not counting the warm-up of either; all: counting it. Compilation counts in the",
         "first fit only, and so does the import of JAX.",
-        f"Ours: {ours.chains} chains of {ours.draws} draws after {ours.warmup}, as timed in the fit"
-        f" on {cores} cores. NumPyro: {plan.plain_chains} chains",
+        f"Ours: {ours}, as timed in the fit on {cores} cores. NumPyro: {plan.plain_chains} chains",
         f"of {length} after {length} by NUTS with its defaults, run by our algebra. As written, it",
         "takes those leapfrog steps × the seconds of a gradient of the model (one Cholesky per",
         f"bag) in one thread, over {cores} cores: as if chains at once did not slow each other.",

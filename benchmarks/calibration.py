@@ -30,7 +30,7 @@ from bagwise.estimators.regressors import BayesianLinearRegressor, BDRRegressor,
 from bagwise.estimators.selection import tune
 from bagwise.inference import NUTS
 from bagwise.predictions.metrics import log_loss, mse, nll
-from benchmarks.real_classes import slope
+from benchmarks.real_classes import slope, slopes_by_size
 
 # The paper's experiments use seeds 23 to 32; nothing was ever chosen on these.
 FIRST_SEED = 200
@@ -127,6 +127,15 @@ def classes(n_seeds: int, names: Sequence[str] = ()) -> Lines:
             some = np.ones(len(y), bool) if size == "all" else sizes == size
             yield f"| {name} | {size} | " + " | ".join(_class_cells(p[some], y[some])) + " |"
     yield ""
+    yield "Slopes of all bags, and of each third of them by size:"
+    yield ""
+    yield "| model | all | small | middle | large |"
+    yield "|---|---|---|---|---|"
+    for name, rows in found.items():
+        p, y, sizes = (np.concatenate(column) for column in zip(*rows, strict=True))
+        cells = slopes_by_size(y, np.column_stack([1 - p, p]), sizes)
+        yield f"| {name} | " + " | ".join(cells) + " |"
+    yield ""
     spread = {name: f"{np.mean(v):.4f} (sd {np.std(v):.4f})" for name, v in losses.items()}
     yield "Log loss, mean over seeds: " + ", ".join(f"{n} {text}" for n, text in spread.items())
 
@@ -137,7 +146,8 @@ def _class_cells(p: np.ndarray, y: np.ndarray) -> list[str]:
     for side in (p < 0.5, p >= 0.5):
         error = np.sqrt(np.sum(p[side] * (1 - p[side])))
         cells.append(f"{np.sum(y[side] - p[side]) / max(error, 1e-12):+.1f}")
-    return [*cells, f"{slope(y, np.column_stack([1 - p, p])):.2f}"]
+    found, error = slope(y, np.column_stack([1 - p, p]))
+    return [*cells, f"{found:.2f} ± {error:.2f}"]
 
 
 def musk(n_repeats: int) -> Lines:
@@ -159,7 +169,7 @@ def musk(n_repeats: int) -> Lines:
             p = _out_of_fold(fit, data, repeat)
             right.append(np.mean((p >= 0.5) == data.labels))
             loss.append(-np.mean(np.log(np.where(data.labels, p, 1 - p))))
-            slopes.append(slope(data.labels, np.column_stack([1 - p, p])))
+            slopes.append(slope(data.labels, np.column_stack([1 - p, p]))[0])
         cells = f"{np.mean(right):.1%} | {np.std(right):.1%} | {np.mean(loss):.3f}"
         yield f"| {name} | {cells} | {np.mean(slopes):.2f} |"
     for name, accuracy in PUBLISHED.items():

@@ -7,7 +7,7 @@ defaults. The rivals get of each bag what they get in :mod:`benchmarks.real_bags
 
 ``--data`` adds the Parquet files of a folder, with columns ``bag``, ``label`` and the rest points.
 Prints log loss, accuracy and the slope of a recalibration: 1 if probabilities are as sure as they
-should be, above 1 if they could be surer.
+should be, above 1 if they could be surer, with its standard error, of all bags and by size.
 """
 
 from __future__ import annotations
@@ -89,12 +89,34 @@ MODELS: dict[str, Callable[[], Any]] = {
 }
 
 
-def slope(y: np.ndarray, probability: np.ndarray) -> float:
-    """Return the slope of labels on the logit of their probability: two classes only."""
-    if probability.shape[1] != 2:
-        return float("nan")
+def slope(y: np.ndarray, probability: np.ndarray) -> tuple[float, float]:
+    """Return the slope of labels on the logit of their probability, with its standard error.
+
+    Of two classes only. Where the probabilities tell the classes apart without a mistake, the slope
+    has no end and the error is as large as it.
+    """
+    if probability.shape[1] != 2 or len(np.unique(y)) < 2:
+        return float("nan"), float("nan")
     at = logit(np.clip(probability[:, [1]], LEAST, 1 - LEAST))
-    return float(LogisticRegression(C=1e6).fit(at, y).coef_[0, 0])
+    fitted = LogisticRegression(C=1e6).fit(at, y)
+    p = fitted.predict_proba(at)[:, 1]
+    design = np.column_stack([np.ones(len(y)), at])
+    information = (design.T * (p * (1 - p))) @ design
+    return float(fitted.coef_[0, 0]), float(np.sqrt(np.linalg.pinv(information)[1, 1]))
+
+
+def slopes_by_size(y: np.ndarray, probability: np.ndarray, sizes: np.ndarray) -> list[str]:
+    """Return the slopes of all bags and of each third of them by size, as text."""
+    edges = np.quantile(sizes, [1 / 3, 2 / 3])
+    third = np.searchsorted(edges, sizes)
+    some = [np.ones(len(y), dtype=bool), *(third == k for k in range(3))]
+    found = [slope(y[rows], probability[rows]) for rows in some]
+    return ["-" if np.isnan(value) else f"{value:.2f} ± {error:.2f}" for value, error in found]
+
+
+def _joined(y: np.ndarray, probability: np.ndarray, sizes: np.ndarray) -> tuple[str, str]:
+    first, *thirds = slopes_by_size(y, probability, sizes)
+    return first, ", ".join(thirds)
 
 
 def main() -> None:
@@ -112,6 +134,7 @@ def main() -> None:
         print(f"{real.name}: {bags.n_bags} bags, classes {np.bincount(y)}", flush=True)
         for name in options.models:
             start, asked, found = time.perf_counter(), list[np.ndarray](), list[np.ndarray]()
+            sizes = np.hstack([bags.sizes[test] for _, test in folds[: options.folds]])
             for train, test in folds[: options.folds]:
                 model = MODELS[name]().fit(bags[train], y[train])
                 found.append(model.predict_proba(bags[test]))
@@ -123,7 +146,8 @@ def main() -> None:
             right = np.mean(probability.argmax(axis=1) == labels)
             print(
                 f"  {name:12s} log loss {log_loss(labels, probability):.4f}   accuracy {right:.1%}"
-                f"   slope {slope(labels, probability):.2f}   {seconds:5.1f} s",
+                f"   slope {', thirds by size '.join(_joined(labels, probability, sizes))}"
+                f"   {seconds:5.1f} s",
                 flush=True,
             )
 

@@ -34,7 +34,7 @@ def test_quick_run_prints_and_writes_every_section(tmp_path, capsys):
     ):
         assert title in printed
     sections = json.loads(out.read_text())["sections"]
-    assert len(sections) == 11
+    assert len(sections) == 12
     assert all(line["value"] is not None for section in sections for line in section["lines"])
 
 

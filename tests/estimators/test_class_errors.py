@@ -250,7 +250,9 @@ def test_any_real_number_is_a_scale(value):
 
 BAD_SETTINGS = {
     "chains": ([0, -1, 2.0, True, "4", None, np.nan], "a whole number of at least 1"),
-    "draws": ([0, -1, 2.0, True, "4", None, np.nan], "a whole number of at least 1"),
+    "draws": ([0, -1, 2.0, True, "4", np.nan], "a whole number of at least 1"),
+    "n_effective": ([0, -1, 2.0, True, "4", None, np.nan], "a whole number of at least 1"),
+    "max_draws": ([0, -1, 2.0, True, "4", None, np.nan], "a whole number of at least 1"),
     "warmup": ([-1, 2.0, True, "4", None, np.nan], "a whole number of at least 0"),
     "n_jobs": ([0, -1, 2.0, True, "4", np.nan], "a whole number of at least 1"),
     "target_accept": ([0.0, 1.0, -0.1, 1.5, np.nan, "0.8", None, 1, True], "between 0 and 1"),

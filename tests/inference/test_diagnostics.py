@@ -145,6 +145,20 @@ PROBLEMS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("values", "n_effective", "enough"),
+    [
+        ({}, 400, True),
+        ({}, 800, True),
+        ({}, 801, False),
+        ({"ess_bulk": {"weights": 399.0, "noise_sd": 1200.0}}, 1, False),  # would be warned of
+        ({"rhat": {"weights": 1.0101, "noise_sd": 1.0}}, 400, False),
+    ],
+)
+def test_enough_draws_are_as_many_as_asked_for_and_give_no_warning(values, n_effective, enough):
+    assert Diagnostics(**(GOOD | values)).are_enough(n_effective) == enough
+
+
 def test_good_draws_have_no_problems():
     diagnostics = Diagnostics(**GOOD)
     assert diagnostics.problems() == []

@@ -1,6 +1,7 @@
 """The sampler as a user meets it: seeds, threads, interrupts, progress, and other people's JAX."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -77,6 +78,82 @@ def test_few_draws_are_said_to_be_few():
         model(draws=20).fit(BAGS, Y)
 
 
+# ---------------------------------------------------------------- as many draws as it takes
+
+
+def adaptive(bags=BAGS, y=Y, **settings):
+    settings = {"chains": 2, "progress": False} | settings
+    return BDRRegressor(SMALL, inference=NUTS(**settings)).fit(bags, y)
+
+
+def test_sampling_goes_on_until_draws_are_worth_what_was_asked_for():
+    few, many = adaptive(n_effective=200), adaptive(n_effective=1000)
+    assert 200 <= few.diagnostics_.min_ess and few.diagnostics_.problems() == []
+    assert 1000 <= many.diagnostics_.min_ess < 3000
+    n_few, n_many = few.diagnostics_.n_draws, many.diagnostics_.n_draws
+    assert n_few < n_many <= NUTS().max_draws
+    assert many.draws_["noise_sd"].shape == many.trajectories_.n_steps.shape == (2, n_many)
+    for name, draws in few.draws_.items():  # only how many there are differs
+        np.testing.assert_array_equal(draws, many.draws_[name][:, :n_few])
+
+
+def test_draws_that_are_enough_by_themselves_come_back_with_the_seed():
+    first, again = adaptive(n_effective=1000), adaptive(n_effective=1000, n_jobs=1)
+    np.testing.assert_array_equal(first.draws_["weights"], again.draws_["weights"])
+
+
+def test_what_is_hard_to_sample_gets_more_draws():
+    hard = adaptive(n_effective=1000).diagnostics_  # 40 bags: scales are hardly known
+    rng = np.random.default_rng(1)
+    y = rng.uniform(1, 2, 400)
+    bags = [rng.normal(0, s, (n, 1)) for s, n in zip(y, [3, 10, 30, 100] * 100, strict=True)]
+    noisy = y + rng.normal(0, 0.2, 400)
+    easy = adaptive(bags, noisy, n_effective=1000).diagnostics_
+    assert min(easy.min_ess, hard.min_ess) >= 1000 and hard.n_draws > 1.5 * easy.n_draws
+
+
+def test_at_most_so_many_draws_are_made_and_it_is_said_that_they_are_few():
+    with pytest.warns(BagwiseWarning, match="should be 200: draw more") as caught:
+        few = adaptive(max_draws=40)
+    assert few.diagnostics_.n_draws == 40 and len(caught) == 1
+    told = (
+        r"after max_draws=1500 draws in each of 4 chains, which are worth \d+ independent ones of "
+        r"the n_effective=50000 asked for: allow more, with "
+        r"inference=NUTS\(n_effective=50000, max_draws=6000\)"
+    )
+    with pytest.warns(BagwiseWarning, match=told) as caught:
+        good = adaptive(chains=4, n_effective=50_000, max_draws=1500)
+    assert good.diagnostics_.problems() == [] and len(caught) == 1
+
+
+def test_progress_shows_effective_draws(monkeypatch):
+    titles, make = [], nuts.Progress
+
+    def noted(title, *args):
+        titles.append(title)
+        return make(title, *args)
+
+    monkeypatch.setattr(nuts, "Progress", noted)
+    adaptive(n_effective=1000)
+    assert titles[0] == "sampling" and len(titles) > 1
+    told = [re.fullmatch(r"sampling: (\d+) of 1000 effective draws", each) for each in titles[1:]]
+    counts = [int(each[1]) for each in told]
+    assert counts == sorted(counts) and counts[-1] <= 1000
+
+
+def test_classes_of_different_difficulty_have_as_many_draws():
+    rng = np.random.default_rng(3)
+    y = rng.integers(3, size=60)
+    bags = [rng.normal([0.0, 0.1, 4.0][k], 1.0, (6, 1)) for k in y]  # the last one is clear
+    settings = NUTS(chains=2, warmup=150, n_effective=200, progress=False)
+    fitted = bagwise.BDRClassifier(SMALL, inference=settings).fit(bags, y)
+    n = fitted.diagnostics_.n_draws
+    assert fitted.diagnostics_.problems() == []
+    assert fitted.draws_["weights"].shape == (2, n, 3, 5)
+    assert fitted.trajectories_.n_steps.shape == (2, n)
+    assert np.isfinite(fitted.predict_proba(bags)).all()
+
+
 # ---------------------------------------------------------------- interrupts
 
 
@@ -93,6 +170,8 @@ def interrupt_after(monkeypatch, n_draws):
         if not chains or chains[0] is None:
             return wait(jobs)
         while min(chain.n_done for chain in chains) < n_draws:
+            if all(job.done() for job in jobs):
+                return wait(jobs)  # of this round
             time.sleep(0.001)
         chains[:] = [None]
         raise KeyboardInterrupt
@@ -113,6 +192,15 @@ def test_an_interrupt_keeps_the_draws_made_so_far(monkeypatch, fitted):
         some.draws_["noise_sd"][:, :60], fitted.draws_["noise_sd"][:, :60]
     )
     assert np.isfinite(some.predict(BAGS)).all()
+
+
+def test_an_interrupt_of_a_later_round_keeps_all_draws(monkeypatch):
+    interrupt_after(monkeypatch, 640)
+    with pytest.warns(BagwiseWarning) as caught:
+        some = adaptive(n_effective=10**6, max_draws=400_000)
+    (said,) = [str(w.message) for w in caught if "interrupted" in str(w.message)]
+    n_kept = some.draws_["noise_sd"].shape[1]
+    assert n_kept >= 340 and f"{n_kept} of 400000 draws in each of 2 chains" in said
 
 
 def test_an_interrupt_before_the_first_draw_is_passed_on(monkeypatch):

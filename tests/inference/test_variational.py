@@ -96,7 +96,7 @@ def test_moments_are_those_of_nuts():
     problem = bagged.problem(bagged.draw_labels(rng, alpha, np.array([[0.3]]), scales))
     resolved, _, transport = approximation(problem)
     model, data = form(problem, transport), prepare(problem, resolved, transport)
-    settings = NUTS(chains=2, draws=1500, warmup=300, progress=False)
+    settings = NUTS(chains=2, draws=10_000, warmup=300, progress=False)
     starts = rng.normal(size=(2, transport.size))
     exact = Draws.of(
         transport, resolved.names, nuts.sample(model, data, starts, settings, [0, 1])[0]

@@ -139,7 +139,7 @@ class EmbeddingModel:
         sizes, size_of = distinct_sizes(stats.sizes, self.shrinks)
         t = self.coordinates(stats.mean)
         scales = np.atleast_1d(np.float64(scale))
-        return EmbeddingPosterior(self, t, sizes, size_of, scales, sampling=sampling)
+        return EmbeddingPosterior(self, t, sizes, size_of, scales, None, sampling, stats.sizes)
 
     def typical(self) -> float:
         """Return the geometric mean of λ, over the directions in which it is not rounding error."""
@@ -167,6 +167,8 @@ class EmbeddingPosterior:
         all there is, and nothing is left to be known
     at : (l,) and (n,), the sizes at which the variance is asked for, and which each bag has; by
         default those of the bags
+    asked : (n,), the size at which each bag is asked for, also where sizes do not matter to the
+        embedding, as to a point; by default that of ``at`` or ``sizes``
 
     Examples
     --------
@@ -186,6 +188,7 @@ class EmbeddingPosterior:
     scale: Float64[np.ndarray, " s"]
     at: tuple[Float64[np.ndarray, " l"], Int[np.ndarray, " n"]] | None = None
     sampling: float = 1.0
+    asked: Float64[np.ndarray, " n"] | None = None
 
     def __len__(self) -> int:
         return len(self.t)
@@ -221,6 +224,14 @@ class EmbeddingPosterior:
         return self.size_of if self.at is None else self.at[1]
 
     @property
+    def asked_sizes(self) -> Float64[np.ndarray, " n"]:
+        """Size at which each bag is asked for, whether or not it matters to the embedding."""
+        if self.asked is not None:
+            return self.asked
+        sizes, of = (self.sizes, self.size_of) if self.at is None else self.at
+        return sizes[of]
+
+    @property
     def slopes(self) -> tuple[Float64[np.ndarray, "m c"], Float64[np.ndarray, "m c"]]:
         """First and second derivative in log η of means and variances, relative to them."""
         return self.slack, self.slack * (2.0 * self.slack - 1.0)
@@ -253,7 +264,7 @@ class EmbeddingPosterior:
         # Endless bags have a size: ∞ times a vanishing λ is no number.
         sizes = np.minimum(np.asarray(n_points, dtype=np.float64), ENDLESS)
         sizes = np.broadcast_to(sizes, (len(self),))
-        return replace(self, at=distinct_sizes(sizes, self.model.shrinks))
+        return replace(self, at=distinct_sizes(sizes, self.model.shrinks), asked=sizes)
 
     def moment_scale(self) -> float:
         """Return the η under which bags vary as much as they do, Σ_k ηλ_k = Σ_k (mean t_k² − 1/N).
@@ -288,7 +299,8 @@ class EmbeddingPosterior:
         """Return the posterior of some of the bags, with the sizes that these have."""
         sizes, size_of = _taken(self.sizes, self.size_of[bags])
         at = None if self.at is None else _taken(self.at[0], self.at[1][bags])
-        return replace(self, t=self.t[bags], sizes=sizes, size_of=size_of, at=at)
+        asked = None if self.asked is None else self.asked[bags]
+        return replace(self, t=self.t[bags], sizes=sizes, size_of=size_of, at=at, asked=asked)
 
     def linear(
         self, w: Float64[np.ndarray, "s q"]

@@ -104,7 +104,8 @@ class BayesianLogisticClassifier(PosteriorModel, BagClassifier):
 
     P(y_i = 1) = sigmoid(β·μ̂_i + c_i·γ + b),  β ~ N(0, ρ²I),  half-normal ρ
 
-    Knows how unsure the weights are, but takes the average of each bag's points for the truth.
+    Knows how unsure the weights are, but takes the average of each bag's points for the truth. How
+    sure to be by the size of a bag is learnt from labels left out, as for all linear classifiers.
 
     Parameters
     ----------

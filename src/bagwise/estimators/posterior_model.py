@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +15,7 @@ from bagwise.bags.validation import generator, positive, wrong
 from bagwise.estimators.base import BagEstimator, Pooled
 from bagwise.exceptions import BagwiseError
 from bagwise.heads.base import AnyHead, Task, for_each_class, heads_of, of_each_class
-from bagwise.heads.posterior import PosteriorHead
+from bagwise.heads.posterior import PosteriorHead, in_label_units
 from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.inference.diagnostics import Diagnostics, diagnose, warn_if_bad, warn_if_far
 from bagwise.inference.draws import Trajectories
@@ -83,20 +85,29 @@ class PosteriorModel(BagEstimator):
     def _finish_head(self, pooled: Pooled, head: AnyHead, task: Task) -> AnyHead:
         rng = generator(self.random_state)  # one for all classes, whose draws are independent
         inference = self._checked_inference()
-        if inference == "nuts" and len(heads_of(head)) > 1:  # the same number for all of them
-            inference = NUTS()
 
-        def fit(task: Task, start: ShrinkageHead) -> PosteriorHead:
+        def fit(task: Task, start: ShrinkageHead, how: NUTS | str, rng: Any) -> PosteriorHead:
+            priors = self._checked_priors()
             return PosteriorHead.fit(
-                start,
-                pooled.stats,
-                task,
-                inference=inference,
-                priors=self._checked_priors(),
-                rng=rng,
+                start, pooled.stats, task, inference=how, priors=priors, rng=rng
             )
 
-        return for_each_class(task, fit, head)
+        before: list[Any] = []  # of each class: a copy of the generator that drew it
+
+        def first(task: Task, start: ShrinkageHead) -> PosteriorHead:
+            before.append(deepcopy(rng))
+            return fit(task, start, inference, rng)
+
+        def again(task: Task, start: ShrinkageHead, made: PosteriorHead) -> PosteriorHead:
+            same = before.pop(0)
+            return made if made.draws.shape[1] == most else fit(task, start, exactly, same)
+
+        found = for_each_class(task, first, head)
+        most = max(each.draws.shape[1] for each in heads_of(found))
+        # Classes are shown side by side: those with fewer draws get as many as the others.
+        settings = inference if isinstance(inference, NUTS) else NUTS()
+        exactly = replace(settings, draws=most)
+        return for_each_class(task, again, head, found)
 
     def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
         super()._keep(bags, task, pooled, head)
@@ -144,21 +155,9 @@ class PosteriorModel(BagEstimator):
         return {name: np.stack([draws[name] for draws in each], axis=2) for name in each[0]}
 
     def _draws_of(self, head: PosteriorHead) -> dict[str, np.ndarray]:
-        draws, start, unit = head.draws, head.start, self.label_scale_
-        raw = draws.gamma @ self.effects_.mixing.T
-        slopes = raw[:, :, 1:] / self.effects_.scale
-        constant = raw[:, :, 0] - slopes @ self.effects_.center
-        shown = {
-            "weights": draws.w @ start.model.weight_map.T * unit,
-            "intercept": self.label_center_ + unit * constant,
-        }
-        if slopes.shape[2]:
-            shown["covariate_weights"] = unit * slopes
-        if "noise" in draws.scales:
-            shown["noise_sd"] = unit * draws.scales["noise"]
-        if "prior_scale" in draws.scales:
-            shown["prior_scale"] = draws.scales["prior_scale"]
-        return shown | {"weight_sd": draws.scales["weight_var"]}
+        return in_label_units(
+            head.draws, head.start, self.effects_, self.label_center_, self.label_scale_
+        )
 
     def to_arviz(self) -> Any:
         """Return the draws as ArviZ's DataTree (needs ``pip install bagwise[arviz]``)."""

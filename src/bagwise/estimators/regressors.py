@@ -247,12 +247,12 @@ class BDRRegressor(PosteriorModel, ShrinkageModel, BagRegressor):
     embedding
         As in :class:`RBFNetworkRegressor`.
     inference : "nuts", "variational", "laplace", "map" or NUTS
-        How the posterior is found: sampled by NUTS with 4 chains of 1,000 draws, or up to 4,000
-        where that is not enough for chains to agree (``bagwise.inference.NUTS(draws=2000)``: just
-        so many); the Gaussian nearest to it, whose ``pareto_k_`` says how near that is; a Gaussian
-        around its mode, in about a second; or the mode alone, which leaves out the uncertainty of
-        the weights. The mode is that of the scales with the weights integrated out, then of the
-        weights.
+        How the posterior is found: sampled by NUTS with 4 chains, which go on until they agree and
+        are worth 400 independent draws (``bagwise.inference.NUTS(n_effective=2000)``: more of them;
+        ``NUTS(draws=2000)``: just so many of each chain); the Gaussian nearest to it, whose
+        ``pareto_k_`` says how near that is; a Gaussian around its mode, in about a second; or the
+        mode alone, which leaves out the uncertainty of the weights. The mode is that of the scales
+        with the weights integrated out, then of the weights.
     priors : bagwise.inference.Priors, optional
         Scales of the priors, for labels of unit standard deviation.
     prior, sampling, covariance_floor

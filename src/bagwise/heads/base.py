@@ -425,6 +425,11 @@ class Response:
     level: float
     gamma: Float64[np.ndarray, " r"]
 
+    def times(self, factors: Float64[np.ndarray, " n"]) -> Response:
+        """Return the response of the mean times a factor, that of the first bag."""
+        factor = float(factors[0])
+        return Response(factor * self.slope, self.center, factor * self.level, factor * self.gamma)
+
 
 class Head(Protocol):
     """A fitted head."""

@@ -21,6 +21,7 @@ from bagwise.inference.shrinkage import (
     find_mode_by_evidence,
     warn_if_unfinished,
 )
+from bagwise.inference.sureness import Sureness
 from bagwise.likelihoods.base import ClassLikelihood, Likelihood
 from bagwise.likelihoods.gaussian import Gaussian
 from bagwise.predictions.latent import Latent
@@ -45,6 +46,7 @@ class ShrinkageHead:
     sampling : τ
     cov : (j, j), of (w, γ) for classes, whose weights are skewed: their probabilities are averages
         over what is left open of the weights; None for real labels
+    sureness : of classes, how much surer to be than the weights say; else None
     """
 
     model: EmbeddingModel
@@ -58,6 +60,7 @@ class ShrinkageHead:
     likelihood: Likelihood
     sampling: float = 1.0
     cov: Float64[np.ndarray, "j j"] | None = None
+    sureness: Sureness | None = None
 
     @classmethod
     def fit(
@@ -76,14 +79,15 @@ class ShrinkageHead:
             pairs = zip(made, doubts, strict=True)
             return min((replace(head, loss=head.loss + doubt) for head, doubt in pairs), key=_loss)
         sampling = max(sampling, LEAST_SAMPLING)
-        stats = stats.counted(sampling)
+        sizes, stats = stats.sizes, stats.counted(sampling)
         likelihood = Gaussian() if likelihood is None else likelihood
         problem = ShrinkageProblem(prior, stats, task.labels, task.design, task.weights, likelihood)
-        known, cov = None, None
+        known, cov, sureness = None, None, None
         if isinstance(likelihood, ClassLikelihood):
             mode, known = find_class_weights(problem, weight_var)
             warn_if_moving(known)
             cov = np.linalg.inv(known.precision)
+            sureness = Sureness.of(likelihood, task.labels, task.weights, sizes, known.left_out)
         elif weight_var is None:
             mode = find_mode_by_evidence(problem)
         else:
@@ -106,6 +110,7 @@ class ShrinkageHead:
             likelihood=likelihood,
             sampling=sampling,
             cov=cov,
+            sureness=sureness,
         )
 
     def embed(self, stats: BagStats) -> EmbeddingPosterior:
@@ -123,12 +128,15 @@ class ShrinkageHead:
             weights = np.sum((rows @ self.cov) * rows, axis=1)
             own = np.sum((spread @ self.cov[:q, :q]) * spread, axis=1)
             var = var + posterior.var @ own  # E w^T C w has the spread of w, too
-        return Latent(mean + design @ self.gamma, var, posterior.var_of, weights, np.array([noise]))
+        mean = mean + design @ self.gamma
+        found = Latent(mean, var, posterior.var_of, weights, np.array([noise]))
+        return found if self.sureness is None else found.times(self.sureness(posterior.asked_sizes))
 
     def response(self, posterior: EmbeddingPosterior, design: Design) -> Response:
         """Return v = W (1 − κ) P w for the size of the bag."""
         slope = posterior.slope((self.model.function_map @ self.w)[None])
-        return Response(slope, self.model.prior_mean, 0.0, self.gamma)
+        found = Response(slope, self.model.prior_mean, 0.0, self.gamma)
+        return found if self.sureness is None else found.times(self.sureness(posterior.asked_sizes))
 
     def learning_start(self) -> LearningStart:
         """Return where features are learnt from, by the model that the weights are the mode of."""

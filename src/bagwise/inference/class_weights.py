@@ -89,6 +89,7 @@ class ClassWeights:
     sites : s and n of each label;  var : (m,), ν̄ of each size;  pressed : (d,), Σ b C
     loss : −log p(y)
     moved : how far the last sweep still moved sites or log ν̄
+    left_out : mean and variance (n,) of each u_i without its own label
     """
 
     mean: PerWeight
@@ -98,6 +99,7 @@ class ClassWeights:
     pressed: Float64[np.ndarray, " d"]
     loss: float
     moved: float
+    left_out: tuple[Float64[np.ndarray, " n"], Float64[np.ndarray, " n"]]
 
     def sites_in_latent(self, problem: ShrinkageProblem) -> Sites:
         """Return s and n for ξ itself."""
@@ -268,6 +270,7 @@ def _swept(sweeper: _Sweeper) -> ClassWeights | None:
         sweeper.pressed,
         sweeper.loss(),
         far,
+        (sweeper.around, sweeper.left_var),
     )
 
 

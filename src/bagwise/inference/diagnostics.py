@@ -73,14 +73,13 @@ class Diagnostics:
         """Least effective sample size of any parameter, in bulk or tail."""
         return min([*self.ess_bulk.values(), *self.ess_tail.values()])
 
-    def are_enough(self) -> bool:
+    def are_enough(self, n_effective: int) -> bool:
         """Whether more draws are not needed: chains agree, and are worth enough independent ones.
 
-        With a little to spare, as what is shown of the draws differs a little from what is looked
-        at while they are made.
+        Never fewer than those without which there would be a warning.
         """
-        disagreement = max(self.rhat.values()) - 1.0
-        return disagreement <= 0.9 * (MAX_RHAT - 1.0) and self.min_ess >= self._needed
+        agree = max(self.rhat.values()) <= MAX_RHAT
+        return agree and self.min_ess >= max(n_effective, self._needed)
 
     @property
     def _needed(self) -> int:

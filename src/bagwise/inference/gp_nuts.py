@@ -283,7 +283,7 @@ def sample(
         Chain(density, start, seed, settings.target_accept)
         for start, seed in zip(starts, seeds, strict=True)
     ]
-    stop, total = threading.Event(), settings.warmup + settings.draws
+    stop, total = threading.Event(), settings.warmup + settings.fixed_draws
 
     def run(chain: Chain) -> None:
         for i in range(total):

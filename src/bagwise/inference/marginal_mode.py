@@ -300,6 +300,8 @@ class MarginalMode:
     folded, bend : (k,), which say what the coordinates of each scale are
     center, scale_cov : (k,) and (k, k), mode and covariance of the coordinates c
     loss : −log evidence per bag, up to a constant that depends on the labels only
+    left_out : of classes, mean and variance (n,) of the standardised latent value of each bag
+        without its own label; else None
     """
 
     phi: PerScale
@@ -316,6 +318,7 @@ class MarginalMode:
     center: PerScale
     scale_cov: Square
     loss: float
+    left_out: tuple[Float64[np.ndarray, " n"], Float64[np.ndarray, " n"]] | None = None
 
 
 def find_marginal_mode(problem: ShrinkageProblem, priors: ScalePriors, start: Mode) -> MarginalMode:
@@ -325,9 +328,10 @@ def find_marginal_mode(problem: ShrinkageProblem, priors: ScalePriors, start: Mo
     phi = np.append(start.theta[at_scales:], np.log(start.weight_var))
     phi = np.minimum(phi, np.log(priors.scale) / priors.power)  # where the prior is not yet steep
     phi, _ = search(posterior, phi)
-    value = posterior(phi)
+    value, left_out = posterior(phi), None
     if posterior.of_classes:
         known = posterior.classes(phi)
+        left_out = known.left_out
         hessian, v, (curve, pull) = known.precision, known.mean, known.sites_in_latent(problem)
         posterior.weights_at(phi)
     else:
@@ -350,6 +354,7 @@ def find_marginal_mode(problem: ShrinkageProblem, priors: ScalePriors, start: Mo
         center=center,
         scale_cov=scale_cov,
         loss=value / len(problem.labels),
+        left_out=left_out,
     )
 
 

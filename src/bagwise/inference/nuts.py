@@ -3,6 +3,9 @@
 NumPyro's sampler moves each chain. The chains of one fit share compiled code and run in threads,
 which leave Python while they sample; every chain advances in short runs, between which progress is
 shown and an interrupt is noticed. JAX's precision is set to float64 in those threads only.
+
+How many draws there are is up to the posterior: they are looked at in rounds, until chains agree
+and are worth as many independent draws as were asked for.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import jax
@@ -24,39 +27,61 @@ from numpyro.infer.util import ParamInfo
 from bagwise._utils.work import Progress, one_thread
 from bagwise.exceptions import BagwiseWarning
 from bagwise.inference.density import Data, Model, potential
-from bagwise.inference.diagnostics import MAX_TREE_DEPTH
+from bagwise.inference.diagnostics import MAX_RHAT, MAX_TREE_DEPTH, Diagnostics
 from bagwise.inference.draws import Trajectories
 from bagwise.inference.settings import NUTS
 
 # Draws between two looks at the clock and at the keyboard.
 RUN_LENGTH = 20
 
-# How many times the draws asked for there may be, where they are not enough.
-TIMES = 4
+# Draws of each chain after which it is first looked whether they are enough. They then grow by as
+# much as seems to be missing, within limits: few draws say little of how many more it takes.
+FIRST_DRAWS = 240
+LEAST_GROWTH, MOST_GROWTH = 1.25, 2.0
+
+# −log density that a chain is said to start with: wherever the first trajectory leads is likelier.
+NOWHERE = 1e10
+
+# Half the time of a first fit is compiling the sampler; with XLA's older way to write loops it is
+# quicker to compile, and as quick to run.
+QUICK_TO_COMPILE = {"xla_cpu_use_fusion_emitters": False}
 
 Sampled = tuple[Float64[np.ndarray, "c s j"], Trajectories]
 
 
+@cache
+def _compiler_options() -> dict[str, Any] | None:
+    """Return the options, if this version of XLA knows them."""
+    try:
+        jax.jit(lambda x: x + 1.0, compiler_options=QUICK_TO_COMPILE)(0.0)
+    except Exception:  # of what kind depends on the version, too
+        return None
+    return dict(QUICK_TO_COMPILE)
+
+
 @lru_cache(maxsize=32)
-def _kernel(model: Model, settings: NUTS) -> tuple[Callable[..., Any], ...]:
-    """Return functions to start and to advance a chain, compiled once per model and settings."""
+def _kernel(model: Model, warmup: int, target_accept: float) -> tuple[Callable[..., Any], ...]:
+    """Return functions to start and to advance a chain, compiled once per model and settings.
+
+    To start takes no density: through the transport map it is nearly a standard normal, whose
+    gradient z the first half step of the first trajectory takes for its own. From there on all is
+    exact. To compile the density once more, for one gradient, would take seconds.
+    """
     init, step = hmc(potential_fn_gen=lambda data: partial(potential, model, data), algo="NUTS")
-    value_and_grad = jax.jit(jax.value_and_grad(partial(potential, model), argnums=1))
 
     def start(data: Data, z: np.ndarray, seed: int) -> Any:
-        value, gradient = value_and_grad(data, z)
+        place = jax.numpy.asarray(z)
         return init(
-            ParamInfo(jax.numpy.asarray(z), value, gradient),
-            num_warmup=settings.warmup,
+            ParamInfo(place, jax.numpy.asarray(NOWHERE), place),
+            num_warmup=warmup,
             step_size=0.5,
-            adapt_mass_matrix=settings.warmup >= 100,
-            target_accept_prob=settings.target_accept,
+            adapt_mass_matrix=warmup >= 100,
+            target_accept_prob=target_accept,
             max_tree_depth=MAX_TREE_DEPTH,
             model_args=(data,),
             rng_key=jax.random.key(seed),
         )
 
-    @jax.jit
     def advance(state: Any, data: Data) -> Any:
         def once(state: Any, _: None) -> Any:
             state = step(state, (data,))
@@ -64,7 +89,7 @@ def _kernel(model: Model, settings: NUTS) -> tuple[Callable[..., Any], ...]:
 
         return jax.lax.scan(once, state, None, length=RUN_LENGTH)
 
-    return start, advance
+    return start, jax.jit(advance, compiler_options=_compiler_options())
 
 
 class _Chain:
@@ -72,7 +97,7 @@ class _Chain:
 
     def __init__(self, model: Model, settings: NUTS, data: Data, z: np.ndarray, seed: int) -> None:
         self.data = data
-        self._start, self._advance = _kernel(model, settings)
+        self._start, self._advance = _kernel(model, settings.warmup, settings.target_accept)
         self._seed, self._z = seed, z
         self._state: Any = None
         self.runs: list[tuple[np.ndarray, ...]] = []
@@ -99,31 +124,63 @@ def sample(
     starts: Float64[np.ndarray, "c j"],
     settings: NUTS,
     seeds: list[int],
-    enough: Callable[[Sampled], bool] | None = None,
+    judge: Callable[[Sampled], Diagnostics] | None = None,
 ) -> Sampled:
     """Sample exp(−potential(model, data, ·)): draws of z, with one chain from each start.
 
-    If somebody says whether they are enough and they are not, as many again are drawn, some times.
-    Ctrl-C ends the sampling; the draws made so far are kept, with a warning that says how many. If
-    there are none yet, the interrupt is passed on.
+    Unless the settings say how many draws there are, ``judge`` says after each round how good they
+    are, and further ones are made until they are good enough, or as many as there may be. Ctrl-C
+    ends the sampling; the draws made so far are kept, with a warning that says how many. If there
+    are none yet, the interrupt is passed on.
     """
     with jax.enable_x64(True):
         data = jax.tree.map(jax.numpy.asarray, data)
     chains = [_Chain(model, settings, data, *pair) for pair in zip(starts, seeds, strict=True)]
-    target = settings.draws
+    adapts = settings.draws is None and judge is not None
+    most = settings.max_draws if adapts else settings.fixed_draws
+    planned, title = min(FIRST_DRAWS, most) if adapts else most, "sampling"
     while True:
-        total = settings.warmup + target
+        total = settings.warmup + planned
         missing = sum(total - chain.n_done for chain in chains)
         # JAX's factorisations are LAPACK's: threads of its own would get in the chains' way.
-        with (
-            Progress("sampling", missing, settings.progress) as progress,
-            one_thread("blas"),
-        ):
+        with Progress(title, missing, settings.progress) as progress, one_thread("blas"):
             interrupted = _run_in_threads(chains, total, progress, settings)
-        found = _gather(chains, settings.warmup, target, interrupted)
-        if interrupted or enough is None or target >= TIMES * settings.draws or enough(found):
+        found = _gather(chains, settings.warmup, planned, most, interrupted)
+        if interrupted or judge is None or not adapts:
             return found
-        target += settings.draws
+        judged = judge(found)
+        if judged.are_enough(settings.n_effective):
+            return found
+        if planned == most:
+            _warn_of_few(judged, settings)
+            return found
+        title = f"sampling: {judged.min_ess:.0f} of {settings.n_effective} effective draws"
+        planned = min(most, _next_draws(judged, settings.n_effective))
+
+
+def _next_draws(judged: Diagnostics, n_effective: int) -> int:
+    """Return how many draws of each chain may be enough; both R-hat − 1 and 1/ESS go as 1/draws.
+
+    Whole runs, so that none are thrown away.
+    """
+    missing = n_effective / max(judged.min_ess, 1.0)
+    apart = (max(judged.rhat.values()) - 1.0) / (MAX_RHAT - 1.0)
+    growth = float(np.clip(max(missing, apart), LEAST_GROWTH, MOST_GROWTH))
+    return -int(-judged.n_draws * growth // RUN_LENGTH) * RUN_LENGTH
+
+
+def _warn_of_few(judged: Diagnostics, settings: NUTS) -> None:
+    """Warn that the target was not met, where nothing else is wrong: else that is said later."""
+    if judged.problems():
+        return
+    warnings.warn(
+        f"sampling ended after max_draws={settings.max_draws} draws in each of {judged.n_chains} "
+        f"chains, which are worth {judged.min_ess:.0f} independent ones of the "
+        f"n_effective={settings.n_effective} asked for: allow more, with "
+        f"inference=NUTS(n_effective={settings.n_effective}, max_draws={4 * settings.max_draws}).",
+        BagwiseWarning,
+        stacklevel=2,
+    )
 
 
 def _run_in_threads(chains: list[_Chain], total: int, progress: Progress, settings: NUTS) -> bool:
@@ -151,13 +208,14 @@ def _run_in_threads(chains: list[_Chain], total: int, progress: Progress, settin
     return stop.is_set()
 
 
-def _gather(chains: list[_Chain], warmup: int, draws: int, interrupted: bool) -> Sampled:
+def _gather(chains: list[_Chain], warmup: int, draws: int, most: int, interrupted: bool) -> Sampled:
+    """Return the draws after the warm-up, of each chain as many as all have."""
     kept = min(min(chain.n_done for chain in chains) - warmup, draws)
     if interrupted and kept <= 0:
         raise KeyboardInterrupt("sampling was interrupted during warm-up, before the first draw")
     if interrupted:
         warnings.warn(
-            f"sampling was interrupted: {kept} of {draws} draws in each of {len(chains)} "
+            f"sampling was interrupted: {kept} of {most} draws in each of {len(chains)} "
             f"chains were made and are kept, {kept * len(chains)} in all. Fit again for more.",
             BagwiseWarning,
             stacklevel=2,

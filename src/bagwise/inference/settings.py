@@ -9,6 +9,9 @@ import numpy as np
 
 from bagwise.exceptions import BagwiseError
 
+# Draws of each chain where nobody looks whether they are enough.
+FIXED_DRAWS = 1000
+
 
 @dataclass(frozen=True)
 class NUTS:
@@ -17,30 +20,42 @@ class NUTS:
     Parameters
     ----------
     chains : number of chains
-    draws : draws of each chain that are kept
+    draws : draws of each chain that are kept, just so many; by default as many as it takes
     warmup : draws of each chain before those, in which its step size is found
     target_accept : acceptance rate that the step size aims at; a higher one takes smaller steps
     n_jobs : chains run at once, by default as many as there are cores
     progress : whether to show a progress bar; never in a log file
+    n_effective : independent draws that the draws are to be worth, all chains together, in the bulk
+        and in the tails of every parameter; sampling goes on until they are, and chains agree
+    max_draws : draws of each chain at which it ends in any case, with a warning. The scales of
+        Gaussian processes are not drawn until they are enough, but 1,000 times, or ``draws``
 
     Examples
     --------
-    >>> NUTS(draws=2000).warmup
-    500
+    >>> NUTS(n_effective=2000).max_draws
+    4000
     """
 
     chains: int = 4
-    draws: int = 1000
-    warmup: int = 500
+    draws: int | None = None
+    warmup: int = 300
     target_accept: float = 0.9
     n_jobs: int | None = None
     progress: bool = True
+    n_effective: int = 400
+    max_draws: int = 4000
+
+    @property
+    def fixed_draws(self) -> int:
+        """Draws of each chain where nobody looks whether they are enough."""
+        return FIXED_DRAWS if self.draws is None else self.draws
 
     def __post_init__(self) -> None:
         least = {"chains": 1, "draws": 1, "warmup": 0, "n_jobs": 1}
+        least |= {"n_effective": 1, "max_draws": 1}
         for name, least_value in least.items():
             value = getattr(self, name)
-            if name == "n_jobs" and value is None:
+            if name in ("n_jobs", "draws") and value is None:
                 continue
             _check_whole(name, value, least_value, "NUTS")
         accept: object = self.target_accept

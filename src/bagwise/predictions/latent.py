@@ -51,6 +51,10 @@ class Latent:
             np.array([noise_var], dtype=np.float64),
         )
 
+    def times(self, factor: Float64[np.ndarray, " n"]) -> Latent:
+        """Return the values with their means, and what is unknown of these, times a factor."""
+        return replace(self, mean=factor * self.mean, weights_var=factor**2 * self.weights_var)
+
     def scaled(self, center: float, scale: float) -> Latent:
         """Return center + scale · f: from standardised labels to their units."""
         square = scale**2

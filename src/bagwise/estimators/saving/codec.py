@@ -67,6 +67,7 @@ from bagwise.inference.ridge import WeightPosterior
 from bagwise.inference.second_level import Inputs, Scales
 from bagwise.inference.settings import NUTS, Training
 from bagwise.inference.shrinkage import Mode
+from bagwise.inference.sureness import Sureness
 from bagwise.likelihoods import Gaussian, Logistic, Probit
 from bagwise.predictions.conformal import Calibration, SizeRatio
 
@@ -78,7 +79,7 @@ CLASSES: dict[str, type] = {
         *(Scaling, LandmarkFeatures, FourierFeatures, NetworkFeatures, UserNetworkFeatures, Bags),
         *(FixedEffects, WeightPosterior, EmbeddingModel, Mode, Draws, Trajectories, ScalePriors),
         *(LinearHead, ShrinkageHead, PosteriorHead, SecondLevel, LandmarkRidgeHead),
-        *(Novelty, Usual),
+        *(Novelty, Usual, Sureness),
         *(GPHead, Inputs, Scales, Sizing, Spread, ClassHeads, GPDraws, Drawn, ScaleDraws),
         *(Gaussian, Probit, Logistic),
         *(Priors, NUTS, Diagnostics, Training, History, Calibration, SizeRatio),
@@ -138,6 +139,13 @@ OTHER_FIELDS: dict[type, dict[str, Any]] = {
         "ids": Column("bags", distinct=True),
         "labels": (Column("bags"), NoneType),
     },
+}
+
+# Fields that came later, and what stands in for them in files that are older.
+LATER: dict[type, dict[str, Any]] = {
+    NUTS: {"n_effective": 400, "max_draws": 4000},
+    ShrinkageHead: {"sureness": None},
+    PosteriorHead: {"sureness": None},
 }
 
 # Objects within objects: the deepest of ours has 4, and additive kernels may be within each other.
@@ -273,6 +281,8 @@ def decode_all(
     data: Any, kinds: Mapping[str, Any], path: str, reader: Reader, owner: type = object
 ) -> dict[str, Any]:
     """Return several values at a path, "" for the top, if these and no others are there."""
+    if isinstance(data, dict):
+        data = LATER.get(owner, {}) | data
     if not isinstance(data, dict) or data.keys() != kinds.keys():
         found = sorted(data) if isinstance(data, dict) else data
         raise unfit(path or "content", f"{found!r:.200}", ", ".join(kinds) or "no fields")
