@@ -58,7 +58,7 @@ AMONG_THEMSELVES = {
     "frequencies",
     "spread",
     "needs_covariance",
-    "quick_inference",
+    "quick_inferences",
     "n_candidates",
 }
 

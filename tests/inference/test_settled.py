@@ -114,7 +114,10 @@ def test_predictions_are_as_wide_as_labels_left_out_ask_for(seed):
     radon = datasets.load_radon()
     some, others = np.split(np.random.default_rng(seed).permutation(len(radon.labels)), [120])
     model = bagwise.DistributionGPRegressor(
-        KernelEmbedding(60, kernel="additive-energy"), spread=False, likelihood="gaussian"
+        KernelEmbedding(60, kernel="additive-energy"),
+        spread=False,
+        likelihood="gaussian",
+        inference="evidence",
     ).fit(radon.bags[some], radon.labels[some])
     left_out = model.label_scale_**2 / np.diagonal(model.head_.precision)
     predicted = model.predict_dist(radon.bags[others]).var

@@ -198,7 +198,7 @@ class DistributionGP(BagEstimator):
 
     needs_covariance: ClassVar[bool] = True
     takes_groups: ClassVar[bool] = True
-    quick_inference: ClassVar[str] = "evidence"
+    quick_inferences: ClassVar[tuple[str, ...]] = ("auto", "average", "evidence")
 
     prior: str
     sampling: float | str

@@ -40,7 +40,7 @@ class PosteriorModel(BagEstimator):
     """
 
     takes_function_landmarks: ClassVar[bool] = False  # the density of the draws has z = u
-    quick_inference: ClassVar[str] = "laplace"
+    quick_inferences: ClassVar[tuple[str, ...]] = ("laplace", "map")
 
     inference: NUTS | str
     priors: Priors | None

@@ -349,8 +349,8 @@ def _scores(
 def _quick(estimator: Any) -> Any:
     """Return the estimator, without the sampling that would make a grid take hours."""
     known = estimator.get_params(deep=False)
-    if known.get("inference", "map") != "map":
-        estimator.set_params(inference=estimator.quick_inference)
+    if "inference" in known and known["inference"] not in estimator.quick_inferences:
+        estimator.set_params(inference=estimator.quick_inferences[0])
     return estimator
 
 
