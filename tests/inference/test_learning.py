@@ -172,8 +172,10 @@ def test_densities_of_classes_and_of_many():
         model, _, task, problem, batch = problem_of(model, bags, labels, ("landmarks",))
         params = start(problem)
         told = np.exp(densities(problem, params, batch))
-        if len(task.against_the_rest) == 1:  # learning is at one value of the weights
-            model.head_ = replace(model.head_, cov=None)
+        if (
+            len(task.against_the_rest) == 1
+        ):  # learning is at one value of the weights, as sure as they are
+            model.head_ = replace(model.head_, cov=None, sureness=None)
         for k, each in enumerate(task.against_the_rest):
             one = model.predict_dist(bags)
             binary = one if len(task.against_the_rest) == 1 else one.each[k]
