@@ -393,3 +393,15 @@ def test_the_document_names_every_part_of_a_file(tmp_path):
     for name in (*header, *model, *model["columns"], *model["learnt"]):
         assert f"`{name}`" in text, name
     assert f"version {header['version']}\n" in text.partition("\n")[0] + "\n"
+
+
+OLDER = json.loads((HERE / "saved" / "0.2.0.json").read_text())
+
+
+@pytest.mark.parametrize("name", OLDER)
+def test_models_of_0_2_0_load_and_predict_what_they_did(name):
+    model = bagwise.load(HERE / "saved" / f"0.2.0-{name}.bagwise")
+    few, many = np.linspace(-2, 2, 5)[:, None], np.linspace(-1, 1, 30)[:, None]
+    found = model.predict_dist([few, many])
+    told = found.proba if hasattr(found, "proba") else [found.mean, found.std]
+    np.testing.assert_allclose(told, OLDER[name], rtol=1e-9)
