@@ -107,13 +107,16 @@ def settle(problem: GPProblem, scales: Scales, bag: Vector | None = None) -> Set
         gram += scales.group * problem.together
     average, var = np.diagonal(gram).copy(), _own_var(state)
     bag = problem.bag_var(state) if bag is None else bag
+    before, share = np.inf, TAKEN
     for _ in range(MOST_REPETITIONS):
         gram[np.diag_indices_from(gram)] = average + bag
         slopes = kernel.slope_of(state.inputs, state.inputs, gauss, _alpha(problem, gram, scales))
         change = np.sum(slopes**2 * var, axis=1) - bag
-        if np.abs(change).max() < TOLERANCE:
+        largest = float(np.abs(change).max())
+        if largest < TOLERANCE:
             break
-        bag = bag + TAKEN * change
+        share, before = share if largest < before else 0.5 * share, largest  # in doubt, slower
+        bag = bag + share * change
     gram[np.diag_indices_from(gram)] = average + bag
     return Settled(problem, kernel, state, gauss, bag, slopes, problem.condition(gram, scales))
 
