@@ -99,7 +99,7 @@ def attention_bags(seed: int, n: int = 1200) -> tuple[np.ndarray, ...]:
     return x.reshape(n, size, p), y.astype(float), u, weights
 
 
-def _heavy(weights: np.ndarray) -> np.ndarray:
+def heavy(weights: np.ndarray) -> np.ndarray:
     """Return which points are among the heaviest tenth."""
     return (weights >= np.quantile(weights, 0.9)).ravel()
 
@@ -130,7 +130,7 @@ def attention(draws: range, ours: bool) -> None:
             took, (mean, var) = time.perf_counter() - start, rival.predict(test)
             auc = np.nan
             if isinstance(rival, AttentionMIL):
-                auc = roc_auc_score(_heavy(weights[1000:]), rival.log_weights(test))
+                auc = roc_auc_score(heavy(weights[1000:]), rival.log_weights(test))
             rho = spearmanr(mean, u[1000:])[0]
             cover = np.mean(np.abs(y[1000:] - mean) <= 1.2816 * np.sqrt(var))
             rows.append((make.__name__, rho, auc, cover))
@@ -145,7 +145,7 @@ def attention(draws: range, ours: bool) -> None:
             took, found = time.process_time() - start, model.predict_dist(test)
             auc, g = np.nan, model.features_.point_weights
             if g is not None:
-                auc = roc_auc_score(_heavy(weights[1000:]), model.features_(test.points) @ g)
+                auc = roc_auc_score(heavy(weights[1000:]), model.features_(test.points) @ g)
             rho = spearmanr(found.mean, u[1000:])[0]
             low, high = found.interval(0.8).T
             cover = np.mean((low <= y[1000:]) & (y[1000:] <= high))

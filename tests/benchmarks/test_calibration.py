@@ -24,7 +24,7 @@ def test_coverage_has_a_row_for_every_model_and_size(tmp_path, capsys):
 def test_classes_are_scored_by_size(tmp_path):
     calibration.main(["classes", "--seeds", "1", "--out", str(tmp_path)])
     text = (tmp_path / "classes.md").read_text()
-    assert text.count("| BDR |") >= 3 and "Log loss, mean over seeds: logistic" in text
+    assert text.count("| laplace |") >= 3 and "Log loss, mean over seeds: logistic" in text
 
 
 def test_shares_come_with_standard_errors():

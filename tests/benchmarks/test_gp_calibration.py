@@ -26,7 +26,7 @@ def test_every_part_has_a_row_for_every_size(capsys):
     gp_calibration.main(["gamma", "polls", "polls-years", "--seeds", "101,102"])
     printed = capsys.readouterr().out
     assert "gamma, a quarter of bags of 5, seeds 101, 102" in printed
-    assert "races left out at random" in printed and "years left out together" in printed
+    assert "races left out at random" in printed and "a year left out at a time" in printed
     first = [line.split()[:2] for line in printed.splitlines() if line.startswith(" ")]
     assert ["5", "12"] in first and ["1,000", "12"] in first
     assert first.count(["all", "48"]) == 1 and first.count(["all", "68"]) == 2
