@@ -66,7 +66,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.long
 def test_eight_times_the_columns_take_eight_times_as_long(folder):
     line = [sys.executable, "-c", TIMES, folder, str(FEW), str(MANY)]
     ran = subprocess.run(line, capture_output=True, text=True, timeout=600)
