@@ -30,7 +30,8 @@ from benchmarks.campaign_parts import PARTS
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 
-# Units that a process does before it makes room for a new one: compiled code piles up.
+# Units that a process does before it makes room for a new one: compiled code piles up. (By hand:
+# a pool that is told so, max_tasks_per_child, waits for ever in Python 3.11.)
 UNITS_PER_PROCESS = 50
 
 
@@ -60,19 +61,26 @@ def run(name: str, units: Sequence[int], path: Path, jobs: int) -> list[str]:
     """
     failed = list[str]()
     left = sorted(set(units) - done(path).keys())
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=UNITS_PER_PROCESS)
-    with pool, Progress(f"{name}", len(left)) as bar, path.open("a", encoding="utf-8") as file:
+    rounds = [
+        left[k : k + jobs * UNITS_PER_PROCESS]
+        for k in range(0, len(left), jobs * UNITS_PER_PROCESS)
+    ]
+    with Progress(f"{name}", len(left)) as bar, path.open("a", encoding="utf-8") as file:
         if path.stat().st_size:
             file.write("\n")  # after a line that was cut
-        under_way = {pool.submit(work, name, unit): unit for unit in left}
-        for future in as_completed(under_way):
-            bar.advance(1)
-            error = future.exception()
-            if error is not None:
-                failed.append(f"{name} {under_way[future]}: {type(error).__name__}: {error}")
-                continue
-            file.write(json.dumps(future.result()) + "\n")
-            file.flush()
+        for some in rounds:
+            with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+                under_way = {pool.submit(work, name, unit): unit for unit in some}
+                for future in as_completed(under_way):
+                    bar.advance(1)
+                    error = future.exception()
+                    if error is not None:
+                        failed.append(
+                            f"{name} {under_way[future]}: {type(error).__name__}: {error}"
+                        )
+                        continue
+                    file.write(json.dumps(future.result()) + "\n")
+                    file.flush()
     return failed
 
 

@@ -1,7 +1,7 @@
 """Learnt features: whether they are better than fixed ones, and what they cost.
 
     python -m benchmarks.learning gamma [--seeds 23 24] |
-                                  attention [--draws 5] [--first 0] [--ours] |
+                                  attention [--draws 5] [--first 0] [--ours] [--models evidence] |
                                   digits [--part] [--seed 0] | text [--seed 0] |
                                   recipe [--seeds 23 24] | faces [--scale 1]
 
@@ -38,8 +38,12 @@ from bagwise.inference import Training
 
 Row = tuple[str, Callable[[], Any]]
 
-# Most steps of a search on the gamma data.
+# Most steps of a search on the gamma data, and models with their landmarks.
 GAMMA_EPOCHS = 20
+GAMMA = {
+    "shrinkage": (bagwise.ShrinkageRegressor, 60, "rbf"),
+    "gp": (bagwise.DistributionGPRegressor, 100, "additive-rbf"),
+}
 
 
 def scores(model: Any, bags: Bags, labels: np.ndarray) -> tuple[float, float]:
@@ -60,15 +64,11 @@ def gamma(seeds: list[int], names: list[str]) -> None:
         "bandwidth, ard": Training("bandwidth, ard", epochs=GAMMA_EPOCHS),
         "bandwidth, ard, landmarks": Training("bandwidth, ard, landmarks", epochs=GAMMA_EPOCHS),
     }
-    models = {
-        "shrinkage": (bagwise.ShrinkageRegressor, 60, "rbf"),
-        "gp": (bagwise.DistributionGPRegressor, 100, "additive-rbf"),
-    }
     print("seed  model      features                   val MSE/NLL    test MSE/NLL  epochs  CPU s")
     for seed in seeds:
         data = gamma_varying(seed=seed)
         for name in names:
-            cls, n, kernel = models[name]
+            cls, n, kernel = GAMMA[name]
             for what, learn in learnt.items():
                 if name == "gp" and what == "bandwidth, ard":
                     continue
@@ -104,16 +104,17 @@ def heavy(weights: np.ndarray) -> np.ndarray:
     return (weights >= np.quantile(weights, 0.9)).ravel()
 
 
-# A label is about the points of its bag, which are all there is, so that an embedding that is not
-# shrunk is its model; the choice was made on draws 10 to 12.
-ATTENTION = (
-    ("mean pooling", bagwise.ShrinkageRegressor, None),
-    ("shrinkage", bagwise.ShrinkageRegressor, "point_weights"),
-    ("network", bagwise.RBFNetworkRegressor, "point_weights"),
-)
+# A label is about the points of its bag, which are all there is, so that models whose embedding is
+# not shrunk are its model.
+ATTENTION = {
+    "mean": (bagwise.ShrinkageRegressor, None),
+    "shrinkage": (bagwise.ShrinkageRegressor, "point_weights"),
+    "network": (bagwise.RBFNetworkRegressor, "point_weights"),
+    "evidence": (bagwise.BayesianLinearRegressor, "point_weights"),
+}
 
 
-def attention(draws: range, ours: bool) -> None:
+def attention(draws: range, ours: bool, models: list[str]) -> None:
     """Print rank correlation with u, AUC of the heaviest tenth of points, and coverage."""
     from scipy.stats import spearmanr
     from sklearn.metrics import roc_auc_score
@@ -138,8 +139,9 @@ def attention(draws: range, ours: bool) -> None:
                 f"draw {seed}  {make.__name__:14s} Spearman {rho:.3f}  AUC {auc:.3f}  "
                 f"80 % cover {cover:.3f}  {took:.0f} s"
             )
-        for name, cls, learn in ATTENTION:
-            embedding = KernelEmbedding(30, kernel="linear", learn=learn)
+        for name in models:
+            cls, learn = ATTENTION[name]
+            embedding = KernelEmbedding(kernel="linear", learn=learn)
             start = time.process_time()
             model = cls(embedding).fit(train, y[:1000])
             took, found = time.process_time() - start, model.predict_dist(test)
@@ -437,16 +439,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of digits and text")
     parser.add_argument("--scale", type=float, default=1.0, help="of faces, of the paper's number")
     parser.add_argument("--seeds", type=int, nargs="+", default=[23])
-    both = ["shrinkage", "gp"]
-    parser.add_argument("--models", nargs="+", choices=both, default=both, help="of gamma")
+    parser.add_argument("--models", nargs="+", help="of gamma and attention; or all")
     parser.add_argument("--part", action="store_true", help="of digits, some of the patches")
     parser.add_argument("--draws", type=int, default=5, help="of attention, how many")
     parser.add_argument("--first", type=int, default=0, help="of attention, number of the first")
     parser.add_argument("--ours", action="store_true", help="attention without the rivals")
     given = parser.parse_args()
+    known = list({"gamma": GAMMA, "attention": ATTENTION}.get(given.what, ()))
+    if unknown := sorted(set(given.models or ()) - set(known)):
+        parser.error(f"models of {given.what}: {', '.join(known)}; there is no {unknown[0]}")
+    chosen, draws = given.models or known, range(given.first, given.first + given.draws)
     {
-        "gamma": lambda: gamma(given.seeds, given.models),
-        "attention": lambda: attention(range(given.first, given.first + given.draws), given.ours),
+        "gamma": lambda: gamma(given.seeds, chosen),
+        "attention": lambda: attention(draws, given.ours, chosen),
         "digits": lambda: digits(given.seed, given.part),
         "text": lambda: text(given.seed),
         "recipe": lambda: recipe(given.seeds),

@@ -365,3 +365,31 @@ def test_other_columns_than_in_fit(embedding):
 def test_an_embedding_alone_is_no_model_to_be_saved(tmp_path):
     with pytest.raises(SavedModelError, match="a KernelEmbedding cannot be saved"):
         bagwise.save(KernelEmbedding(4).fit(BAGS), tmp_path / "e")
+
+
+def test_a_linear_kernel_has_a_landmark_along_each_column():
+    """Features are then the scaled columns; more columns than landmarks leave these as they are."""
+    points = np.concatenate(ARRAYS)
+    features = KernelEmbedding(kernel="linear").fit(ARRAYS).features_
+    scaled = (points - points.mean(axis=0)) / points.std(axis=0)
+    assert_allclose(features(points), scaled, rtol=1e-10, atol=1e-12)
+    assert KernelEmbedding(6, kernel="linear").fit_transform(ARRAYS).shape[1] == 6
+    wide = [np.random.default_rng(i).normal(size=(4, 70)) for i in range(40)]
+    assert KernelEmbedding(kernel="linear").fit_transform(wide).shape[1] == 60
+
+
+@pytest.mark.parametrize("model", [bagwise.BayesianLinearRegressor, bagwise.RBFNetworkRegressor])
+def test_a_linear_kernel_favours_no_direction(model):
+    """Another basis of the columns, in which they vary as much, gives the same predictions."""
+    rng = np.random.default_rng(3)
+    points = rng.normal(size=(60, 8, 4))
+    flat = points.reshape(-1, 4)
+    points = (flat - flat.mean(axis=0)) @ np.linalg.inv(np.linalg.cholesky(np.cov(flat.T)).T)
+    turn = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    y = points.reshape(60, 8, 4).mean(axis=1) @ rng.normal(size=4) + rng.normal(0, 0.3, 60)
+    found = []
+    for each in (points, points @ turn):
+        bags = each.reshape(60, 8, 4)
+        fitted = model(KernelEmbedding(kernel="linear", standardize=False)).fit(bags, y)
+        found.append(fitted.predict(bags))
+    assert_allclose(found[0], found[1], rtol=1e-6, atol=1e-8)

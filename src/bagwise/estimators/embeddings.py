@@ -42,6 +42,7 @@ from bagwise.features.maps import (
     given_landmarks,
     median_bandwidth,
     sample_points,
+    spanning_landmarks,
 )
 from bagwise.features.network import NetworkFeatures, UserNetworkFeatures, check_image_shape
 from bagwise.inference.settings import Training
@@ -295,7 +296,8 @@ class KernelEmbedding(BagEmbedding):
     Parameters
     ----------
     n_landmarks : int or "auto"
-        "auto": 60, in a Gaussian process 200, or the number of distinct points if that is smaller.
+        "auto": 60, in a Gaussian process 200, or the number of distinct points if that is smaller;
+        of a linear kernel one along each column, if these are no more.
     kernel : str or Kernel
         "rbf", "matern12", "matern32", "matern52", "linear", "energy", one of these after
         "additive-", or "mixed"; or a kernel of :mod:`bagwise.kernels`, whose bandwidth, if it has
@@ -392,6 +394,8 @@ class KernelEmbedding(BagEmbedding):
         def make(kernel: Kernel) -> Features:
             if isinstance(kernel, UserKernel):
                 kernel = kernel.probed(u)
+            if isinstance(kernel, Linear) and n is None and isinstance(how, str):
+                return LandmarkFeatures(kernel, scaling, spanning_landmarks(u), z)
             return LandmarkFeatures(kernel, scaling, u, z)
 
         return make

@@ -290,6 +290,27 @@ def choose_landmarks(
         return KMeans(n_landmarks, n_init=1, random_state=seed).fit(points).cluster_centers_
 
 
+def spanning_landmarks(others: Float64[np.ndarray, "d p"]) -> Float64[np.ndarray, "q p"]:
+    """Return landmarks of a linear kernel: unit vectors, by which features are the columns.
+
+    Landmarks that span the same space are the same kernel, but another prior of models whose
+    weights are alike by it (ridge, Bayesian linear regression): that of as many k-means centres as
+    there are columns favours some directions a thousand times over others. Where there are more
+    columns than other landmarks, those stay.
+
+    Parameters
+    ----------
+    others : (d, p) scaled landmarks of other kernels
+
+    Examples
+    --------
+    >>> spanning_landmarks(np.array([[1.0, 5.0], [2.0, 5.0], [2.0, 4.0]]))
+    array([[1., 0.], [0., 1.]])
+    """
+    n, p = others.shape
+    return np.eye(p) if p <= n else others
+
+
 def drawn_landmarks(
     points: Shaped[np.ndarray, "m p"], n: int | None, rng: np.random.Generator, default: int
 ) -> Shaped[np.ndarray, "d p"]:
