@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from bagwise.heads.base import ClassHeads, heads_of, some_of
-from bagwise.heads.gp import GPHead
-from bagwise.heads.gp_draws import Drawn, GPDraws
+from bagwise.heads.gp import Drawn, GPDraws, GPHead
 from bagwise.inference.gp_evidence import LEAST_GAIN, GPProblem
-from bagwise.inference.gp_importance import draw_scales
-from bagwise.inference.gp_nuts import ScaleDraws, sample_scales
+from bagwise.inference.gp_scales import ScaleDraws, draw_scales, sample_scales
 from bagwise.inference.second_level import Scales
 from bagwise.inference.settings import NUTS
 from bagwise.inference.settled import Settled, maximise_settled, settle
