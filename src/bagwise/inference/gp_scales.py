@@ -36,7 +36,7 @@ from bagwise.inference.draws import Trajectories
 from bagwise.inference.gp_evidence import BOUND, HOPELESS, GPProblem
 from bagwise.inference.second_level import Scales
 from bagwise.inference.settings import NUTS
-from bagwise.inference.settled import Settled, settle
+from bagwise.inference.settled import Settled, Slopes, settle
 
 Place = Float64[np.ndarray, " h"]
 Potential = Callable[[Place], tuple[float, Place]]
@@ -328,8 +328,8 @@ def sample(
     return theta, Trajectories(ran_off, n_steps, energy, step_size)
 
 
-def draw_scales(problem: GPProblem, rng: np.random.Generator) -> list[tuple[Scales, Settled]]:
-    """Draw scales given real labels, and return the settled process at each.
+def draw_scales(problem: GPProblem, rng: np.random.Generator) -> list[tuple[Scales, Slopes]]:
+    """Draw scales given real labels, and return them with the slopes of the settled process.
 
     Parameters
     ----------
@@ -347,21 +347,24 @@ def draw_scales(problem: GPProblem, rng: np.random.Generator) -> list[tuple[Scal
         by_scale = at.gradient()
         return value + at.loss, slope + np.array([by_scale[name] for name in problem.free])
 
-    def log_density(theta: Place) -> float:
+    def weighed(theta: Place) -> tuple[float, Slopes | None]:
         if not ((theta >= low) & (theta <= high)).all():
-            return -HOPELESS
+            return -HOPELESS, None
         try:
-            return -problem.minus_log_prior(theta)[0] - process(theta).loss
+            at = process(theta)
         except np.linalg.LinAlgError:
-            return -HOPELESS
+            return -HOPELESS, None
+        return -problem.minus_log_prior(theta)[0] - at.loss, at.in_what_is_said
 
     mode = np.clip(problem.start.vector(problem.free), low, high)
     units = Whitened.at(potential, mode, (high - low) / (2.0 * BOUND))
     x = _around(len(mode), rng)
     theta = mode + x @ units.root.T
     drawn_with = multivariate_t.logpdf(x, np.zeros(len(mode)), np.eye(len(mode)), df=DOF)
-    taken = resampled(np.array([log_density(each) for each in theta]) - drawn_with)
-    return [(problem.start.moved(problem.free, theta[i]), process(theta[i])) for i in taken]
+    logs, slopes = zip(*map(weighed, theta), strict=True)
+    taken = resampled(np.array(logs) - drawn_with)
+    said = {i: process(theta[i]).in_what_is_said if slopes[i] is None else slopes[i] for i in taken}
+    return [(problem.start.moved(problem.free, theta[i]), said[i]) for i in taken]
 
 
 def _around(n_scales: int, rng: np.random.Generator) -> Float64[np.ndarray, "m h"]:
