@@ -3,7 +3,9 @@
     python -m benchmarks.files_visited [--list]
 
 A file counts if a function in it is called while ``ShrinkageRegressor.fit`` or ``bagwise fit``
-runs; importing a module does not count.
+runs, in any thread; importing a module does not count. The command is counted with its default
+model, a Gaussian process, and with ``--model shrinkage``, the linear model that was its default
+when it was first counted.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ import argparse
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +38,13 @@ def visited(call: Callable[[], Any]) -> list[str]:
         if event == "call" and name.startswith(HOME) and frame.f_code.co_name != "<module>":
             files.add(name.removeprefix(HOME))
 
+    threading.setprofile(note)  # of threads that begin
     sys.setprofile(note)
     try:
         call()
     finally:
         sys.setprofile(None)
+        threading.setprofile(None)
     return sorted(files)
 
 
@@ -50,7 +56,7 @@ def small_problem() -> tuple[list[np.ndarray], np.ndarray]:
 
 
 def main() -> None:
-    """Print both counts, and the files if asked for."""
+    """Print the counts, and the files if asked for."""
     parser = argparse.ArgumentParser(prog="benchmarks.files_visited")
     parser.add_argument("--list", action="store_true", help="name the files")
     listed = parser.parse_args().list
@@ -65,17 +71,21 @@ def main() -> None:
         pq.write_table(pa.table({"bag": owner, "y": y[owner], **columns}), points)
         line = ["fit", str(points), "--bag", "bag", "--label", "y", "--force"]
 
-        def command() -> None:
+        def command(*options: str) -> None:
             from bagwise.cli.shell import main as run
 
-            sys.argv = ["bagwise", *line, "--out", str(Path(folder) / "m.bagwise")]
+            sys.argv = ["bagwise", *line, "--out", str(Path(folder) / "m.bagwise"), *options]
             try:
                 run()
             except SystemExit as end:
                 assert not end.code, end.code
 
-        command()
-        counts["bagwise fit"] = visited(command)
+        for options in ((), ("--model", "shrinkage")):
+            command(*options)
+            name = " ".join(["bagwise fit", *options]) + (
+                "" if options else " (a Gaussian process)"
+            )
+            counts[name] = visited(partial(command, *options))
     for name, files in counts.items():
         print(f"{name}: {len(files)} files")
         if listed:

@@ -10,11 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from bagwise.embedding.posterior import kernel_model
+from bagwise.embedding.posterior import DOUBT, ROUND, kernel_model
 from bagwise.embedding.sums import BagStats
 from bagwise.inference.gp_evidence import PRIORS, GPProblem
-from bagwise.inference.gp_nuts import sample_scales
-from bagwise.inference.priors import DOUBT, ROUND
+from bagwise.inference.gp_scales import sample_scales
 from bagwise.inference.second_level import Scales, SecondLevelKernel
 from bagwise.inference.settings import NUTS
 

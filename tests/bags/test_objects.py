@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from bagwise import Bags, as_bags
-from bagwise.bags.objects import Objects
+from bagwise.bags.validation import Objects
 from bagwise.exceptions import InvalidBagsError
 
 WORDS = [["ab", "c"], ["d"], ["ab", "e", "f"]]

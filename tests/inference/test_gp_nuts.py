@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import bagwise
-from bagwise.inference.gp_nuts import Whitened, sample, sample_scales
+from bagwise.inference.gp_scales import Whitened, sample, sample_scales
 from bagwise.inference.second_level import Scales
 from bagwise.inference.settings import NUTS
 from sbc_gp import START, THIN, covariance, problem

@@ -8,31 +8,34 @@ from typing import Any, Self, Unpack, overload
 import numpy as np
 from jaxtyping import Float, Float64, Int64, Shaped
 
-from bagwise.bags.grouping import (
+from bagwise.bags.grouping import Grouping, group_rows
+from bagwise.bags.per_bag import (
     CountedIds,
-    Grouping,
     check_distinct,
-    group_rows,
     id_array,
-    no_bags,
-    show,
-    sizes_to_offsets,
+    in_bag_order,
+    same_rows,
+    series_index,
 )
-from bagwise.bags.objects import Objects, holds_objects, stacked
-from bagwise.bags.per_bag import in_bag_order, same_rows, series_index
 from bagwise.bags.stacked import StackedBags
 from bagwise.bags.stream import StreamedBags
 from bagwise.bags.tables.anndata import read_anndata
 from bagwise.bags.tables.files import BATCH_ROWS
 from bagwise.bags.tables.reader import Reading, read_bags, scan_bags, scan_partitions
-from bagwise.bags.tables.roles import FileRoles, Roles, ScanOptions, TableRoles
+from bagwise.bags.tables.schema import FileRoles, Roles, ScanOptions, TableRoles
 from bagwise.bags.validation import (
     Names,
+    Objects,
     check_names,
     check_offsets,
     empty_bag,
+    holds_objects,
     is_frame,
+    no_bags,
     real_array,
+    show,
+    sizes_to_offsets,
+    stacked,
     to_matrix,
 )
 from bagwise.exceptions import InvalidBagsError

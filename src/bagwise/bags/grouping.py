@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Int64, Shaped
+from jaxtyping import Int64, Shaped
 
+from bagwise.bags.per_bag import checked_ids, id_array, keys, missing, plain
+from bagwise.bags.validation import locate, no_bags, show, sizes_to_offsets
 from bagwise.exceptions import BagwiseError, InvalidBagsError
-
-# Characters of a value that a message shows: an id or a cell may be a page of text.
-LONGEST_SHOWN = 80
 
 # Integers from which they are numbered by hashing: sorting takes six times as long, and importing
 # pyarrow as long as sorting some hundred thousand.
@@ -21,164 +20,6 @@ MANY_VALUES = 1 << 15
 
 # Integer ids have a table if it has at most so many entries for each.
 SPARSE = 4
-
-# NumPy's scalars have Python's own types, by which ids are compared.
-PYTHON_TYPES = ((bool, np.bool_), (int, np.integer), (str, np.str_), (float, np.floating))
-MISSING_TYPES = frozenset({"NoneType", "NAType", "NaTType"})  # by name: pandas may not be installed
-
-
-def missing(values: Shaped[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
-    """Which values are missing: NaN, NaT, None or pandas.NA.
-
-    Examples
-    --------
-    >>> missing(np.array(["a", None], dtype=object))
-    array([False,  True])
-    """
-    if values.dtype.kind == "f":
-        return np.isnan(values)
-    if values.dtype.kind in "mM":
-        return np.isnat(values)
-    suspects = set(map(type, values)) if values.dtype.kind == "O" else set()
-    if not any(kind.__name__ in MISSING_TYPES or issubclass(kind, float) for kind in suspects):
-        return np.zeros(len(values), dtype=bool)
-    absent = (
-        type(value).__name__ in MISSING_TYPES or (isinstance(value, float) and value != value)
-        for value in values
-    )
-    return np.fromiter(absent, dtype=bool, count=len(values))
-
-
-class CountedIds(np.ndarray):
-    """Ids that nobody gave: they number the bags as they were made, and name none of them.
-
-    Parts of such an array are of this class too, so that it is still known of some of the bags.
-    """
-
-    @classmethod
-    def of(cls, n_bags: int) -> CountedIds:
-        """Return 0, 1, 2, ..."""
-        return np.arange(n_bags, dtype=np.int64).view(cls)
-
-
-def id_array(values: Any) -> Shaped[np.ndarray, " n"]:
-    """Return ids of one hashable type as a 1-D array.
-
-    Integers become int64 and strings a NumPy string array; other types are kept as objects.
-
-    Examples
-    --------
-    >>> id_array(["a", "b"])
-    array(['a', 'b'], dtype='<U1')
-    """
-    return values if isinstance(values, CountedIds) else plain(_checked_ids(values))
-
-
-def check_distinct(ids: Shaped[np.ndarray, " n"]) -> None:
-    """Raise if two bags have the same id."""
-    first: dict[Any, int] = {}
-    for position, bag in enumerate(ids.tolist()):
-        if first.setdefault(bag, position) != position:
-            raise InvalidBagsError.because(
-                f"two bags have the id {show(bag)}: positions {first[bag]} and {position}",
-                "an id of its own for every bag",
-                "Rename one; if their points are one bag, use Bags.from_groups(X, groups).",
-            )
-
-
-def plain(array: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
-    """Give objects that are all numbers or strings the NumPy dtype they could have had.
-
-    Integers beyond 64 bits stay: NumPy would make floats of them, and two ids may become one.
-    """
-    if array.dtype.kind == "O" and len(array) and _kind(type(array[0])) in (int, float, str, bool):
-        if _kinds(array) == {int}:
-            low, high = array.min(), array.max()
-            for dtype in (np.int64, np.uint64):
-                if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max:
-                    return array.astype(dtype)
-            return array
-        converted = np.array(array.tolist())
-        array = converted if converted.dtype.kind in "iufUb" else array
-    small_integer = array.dtype.kind in "iu" and array.dtype != np.uint64
-    return array.astype(np.int64, copy=False) if small_integer else array
-
-
-def _checked_ids(values: Any) -> Shaped[np.ndarray, " n"]:
-    """Return ids as a 1-D array with none missing and, if they are objects, of one type."""
-    if isinstance(values, list | tuple):  # of which NumPy would merge different types
-        array = np.fromiter(values, dtype=object, count=len(values))
-    else:
-        array = np.asarray(values)
-    if array.ndim != 1:
-        raise InvalidBagsError.because(
-            f"the bag ids have shape {array.shape}", "one dimension", "Pass a 1-D array or a list."
-        )
-    array = array.astype(object) if array.dtype.kind == "T" else array  # variable-width strings
-    absent = missing(array)
-    if absent.any():
-        position = int(np.flatnonzero(absent)[0])
-        raise InvalidBagsError.because(
-            f"the bag id at position {position} is missing ({array[position]})",
-            "an id for every bag and every row",
-            "Drop these rows or give them an id.",
-        )
-    if array.dtype.kind == "O" and len(array):
-        _check_one_type(array)
-    return array
-
-
-def _check_one_type(array: Shaped[np.ndarray, " n"]) -> None:
-    """Raise unless all objects have one hashable type."""
-    first = _kind(type(array[0]))
-    if len(_kinds(array)) > 1:
-        odd = next(i for i, value in enumerate(array) if _kind(type(value)) is not first)
-        raise InvalidBagsError.because(
-            f"bag ids mix types: position 0 is {first.__name__} ({show(array[0])}) "
-            f"but position {odd} is {type(array[odd]).__name__} ({show(array[odd])})",
-            "ids of one type",
-            "Convert them all, for example with [str(i) for i in ids].",
-        )
-    position = first_unhashable(array)
-    if position is not None:
-        raise InvalidBagsError.because(
-            f"the bag id at position {position} is a {first.__name__}, which cannot be hashed",
-            "a hashable type, such as int, str or tuple",
-            "Turn the ids into strings or tuples.",
-        )
-
-
-def first_unhashable(values: Shaped[np.ndarray, " n"]) -> int | None:
-    """Return the position of the first value that no set can hold, such as a list."""
-    doubtful = values.dtype.kind == "O" and not _kinds(values) <= {bool, int, str, float}
-    for position, value in enumerate(values) if doubtful else ():
-        try:
-            hash(value)
-        except TypeError:
-            return position
-    return None
-
-
-def check_single(
-    rows: Shaped[np.ndarray, " n_rows"], name: str, error: type[BagwiseError] = InvalidBagsError
-) -> None:
-    """Raise if a row of a column holds several values, as a list or a record does."""
-    odd = first_unhashable(rows)
-    if odd is not None:
-        raise error.because(
-            f"{name} holds values of type {type(rows[odd]).__name__}, such as {show(rows[odd])}",
-            "one number, word, date or truth value in a row",
-            "Take one out of them first, or name another column.",
-        )
-
-
-def _kind(kind: type) -> type:
-    """Return Python's own type for NumPy's scalars of that type."""
-    return next((both[0] for both in PYTHON_TYPES if issubclass(kind, both)), kind)
-
-
-def _kinds(values: Shaped[np.ndarray, " n"]) -> set[type]:
-    return set(map(_kind, set(map(type, values))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +110,7 @@ def group_rows(groups: Any) -> Grouping:
     >>> grouping.ids, grouping.offsets, grouping.order
     (array(['b', 'a'], dtype='<U1'), array([0, 2, 3]), array([0, 2, 1]))
     """
-    groups = _checked_ids(groups)
+    groups = checked_ids(groups)
     if len(groups) == 0:
         raise no_bags()
     changes = groups[1:] != groups[:-1]
@@ -397,17 +238,6 @@ def composite_ids(
     return id_array(list(zip(*parts, strict=True)))
 
 
-def keys(ids: Shaped[np.ndarray, " n_bags"]) -> list[Hashable]:
-    """Return ids as values that are equal where the ids are, whatever table they come from.
-
-    Examples
-    --------
-    >>> keys(np.array([1, 2])) == keys(np.array([1.0, 2.0]))
-    True
-    """
-    return ids.astype("M8[ns]").tolist() if ids.dtype.kind == "M" else ids.tolist()
-
-
 class Numbers:
     """Numbers of bags by id, looked up many at once.
 
@@ -439,17 +269,6 @@ class Numbers:
             return self._table.take(places)
         inside = (places >= 0) & (places < len(self._table))
         return np.where(inside, self._table[np.where(inside, places, 0)], -1)
-
-
-def sizes_to_offsets(sizes: Any) -> Int64[np.ndarray, " n_offsets"]:
-    """Return where each bag starts, and where the last one ends."""
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-def locate(row: int, offsets: Int64[np.ndarray, " n_offsets"]) -> tuple[int, int]:
-    """Return the bag that holds a stacked row, and the row's number within that bag."""
-    bag = int(np.searchsorted(offsets, row, side="right")) - 1
-    return bag, int(row - offsets[bag])
 
 
 def rows_of(
@@ -494,22 +313,3 @@ def bag_positions(key: Any, n_bags: int) -> Int64[np.ndarray, " n_chosen"]:
     if outside.any():
         raise IndexError(f"bag {key[outside][0]} is out of range: there are {n_bags} bags")
     return np.where(key < 0, key + n_bags, key)
-
-
-def show(value: object) -> str:
-    """Write a value as Python would, without NumPy's type around it; the start of a long one.
-
-    Examples
-    --------
-    >>> show(np.int64(3)), show(np.str_("a")), show("x" * 1000)[-3:]
-    ('3', "'a'", 'xx…')
-    """
-    text = repr(value.tolist() if isinstance(value, np.generic | np.ndarray) else value)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
-
-
-def no_bags() -> InvalidBagsError:
-    """Return the error for an input without any bags."""
-    return InvalidBagsError.because(
-        "there are no bags at all", "at least one bag", "Check the filter that made this input."
-    )

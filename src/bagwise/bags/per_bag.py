@@ -1,4 +1,4 @@
-"""Per bag: values given one per bag, such as labels, checked and in the order of the bags."""
+"""Per bag: ids, and values given one per bag, such as labels, checked and in their order."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Bool, Float64, Shaped
 from numpy.typing import ArrayLike
 
-from bagwise.bags.grouping import CountedIds, missing, show
-from bagwise.bags.validation import LARGEST, is_usable, unusable
+from bagwise.bags.validation import LARGEST, is_usable, show, unusable
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError, UnknownBagError
 
 # Ids that a message names; the rest are counted.
@@ -21,6 +20,176 @@ MAX_NAMED = 5
 
 PerBag = ArrayLike | Mapping[Any, Any]  # labels and the like, in the order of the bags or with ids
 Ids = Shaped[np.ndarray, " n_bags"] | None
+
+# NumPy's scalars have Python's own types, by which ids are compared.
+PYTHON_TYPES = ((bool, np.bool_), (int, np.integer), (str, np.str_), (float, np.floating))
+
+MISSING_TYPES = frozenset({"NoneType", "NAType", "NaTType"})  # by name: pandas may not be installed
+
+
+def missing(values: Shaped[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+    """Which values are missing: NaN, NaT, None or pandas.NA.
+
+    Examples
+    --------
+    >>> missing(np.array(["a", None], dtype=object))
+    array([False,  True])
+    """
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
+    suspects = set(map(type, values)) if values.dtype.kind == "O" else set()
+    if not any(kind.__name__ in MISSING_TYPES or issubclass(kind, float) for kind in suspects):
+        return np.zeros(len(values), dtype=bool)
+    absent = (
+        type(value).__name__ in MISSING_TYPES or (isinstance(value, float) and value != value)
+        for value in values
+    )
+    return np.fromiter(absent, dtype=bool, count=len(values))
+
+
+class CountedIds(np.ndarray):
+    """Ids that nobody gave: they number the bags as they were made, and name none of them.
+
+    Parts of such an array are of this class too, so that it is still known of some of the bags.
+    """
+
+    @classmethod
+    def of(cls, n_bags: int) -> CountedIds:
+        """Return 0, 1, 2, ..."""
+        return np.arange(n_bags, dtype=np.int64).view(cls)
+
+
+def id_array(values: Any) -> Shaped[np.ndarray, " n"]:
+    """Return ids of one hashable type as a 1-D array.
+
+    Integers become int64 and strings a NumPy string array; other types are kept as objects.
+
+    Examples
+    --------
+    >>> id_array(["a", "b"])
+    array(['a', 'b'], dtype='<U1')
+    """
+    return values if isinstance(values, CountedIds) else plain(checked_ids(values))
+
+
+def check_distinct(ids: Shaped[np.ndarray, " n"]) -> None:
+    """Raise if two bags have the same id."""
+    first: dict[Any, int] = {}
+    for position, bag in enumerate(ids.tolist()):
+        if first.setdefault(bag, position) != position:
+            raise InvalidBagsError.because(
+                f"two bags have the id {show(bag)}: positions {first[bag]} and {position}",
+                "an id of its own for every bag",
+                "Rename one; if their points are one bag, use Bags.from_groups(X, groups).",
+            )
+
+
+def plain(array: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
+    """Give objects that are all numbers or strings the NumPy dtype they could have had.
+
+    Integers beyond 64 bits stay: NumPy would make floats of them, and two ids may become one.
+    """
+    if array.dtype.kind == "O" and len(array) and _kind(type(array[0])) in (int, float, str, bool):
+        if _kinds(array) == {int}:
+            low, high = array.min(), array.max()
+            for dtype in (np.int64, np.uint64):
+                if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max:
+                    return array.astype(dtype)
+            return array
+        converted = np.array(array.tolist())
+        array = converted if converted.dtype.kind in "iufUb" else array
+    small_integer = array.dtype.kind in "iu" and array.dtype != np.uint64
+    return array.astype(np.int64, copy=False) if small_integer else array
+
+
+def checked_ids(values: Any) -> Shaped[np.ndarray, " n"]:
+    """Return ids as a 1-D array with none missing and, if they are objects, of one type."""
+    if isinstance(values, list | tuple):  # of which NumPy would merge different types
+        array = np.fromiter(values, dtype=object, count=len(values))
+    else:
+        array = np.asarray(values)
+    if array.ndim != 1:
+        raise InvalidBagsError.because(
+            f"the bag ids have shape {array.shape}", "one dimension", "Pass a 1-D array or a list."
+        )
+    array = array.astype(object) if array.dtype.kind == "T" else array  # variable-width strings
+    absent = missing(array)
+    if absent.any():
+        position = int(np.flatnonzero(absent)[0])
+        raise InvalidBagsError.because(
+            f"the bag id at position {position} is missing ({array[position]})",
+            "an id for every bag and every row",
+            "Drop these rows or give them an id.",
+        )
+    if array.dtype.kind == "O" and len(array):
+        _check_one_type(array)
+    return array
+
+
+def _check_one_type(array: Shaped[np.ndarray, " n"]) -> None:
+    """Raise unless all objects have one hashable type."""
+    first = _kind(type(array[0]))
+    if len(_kinds(array)) > 1:
+        odd = next(i for i, value in enumerate(array) if _kind(type(value)) is not first)
+        raise InvalidBagsError.because(
+            f"bag ids mix types: position 0 is {first.__name__} ({show(array[0])}) "
+            f"but position {odd} is {type(array[odd]).__name__} ({show(array[odd])})",
+            "ids of one type",
+            "Convert them all, for example with [str(i) for i in ids].",
+        )
+    position = first_unhashable(array)
+    if position is not None:
+        raise InvalidBagsError.because(
+            f"the bag id at position {position} is a {first.__name__}, which cannot be hashed",
+            "a hashable type, such as int, str or tuple",
+            "Turn the ids into strings or tuples.",
+        )
+
+
+def first_unhashable(values: Shaped[np.ndarray, " n"]) -> int | None:
+    """Return the position of the first value that no set can hold, such as a list."""
+    doubtful = values.dtype.kind == "O" and not _kinds(values) <= {bool, int, str, float}
+    for position, value in enumerate(values) if doubtful else ():
+        try:
+            hash(value)
+        except TypeError:
+            return position
+    return None
+
+
+def check_single(
+    rows: Shaped[np.ndarray, " n_rows"], name: str, error: type[BagwiseError] = InvalidBagsError
+) -> None:
+    """Raise if a row of a column holds several values, as a list or a record does."""
+    odd = first_unhashable(rows)
+    if odd is not None:
+        raise error.because(
+            f"{name} holds values of type {type(rows[odd]).__name__}, such as {show(rows[odd])}",
+            "one number, word, date or truth value in a row",
+            "Take one out of them first, or name another column.",
+        )
+
+
+def _kind(kind: type) -> type:
+    """Return Python's own type for NumPy's scalars of that type."""
+    return next((both[0] for both in PYTHON_TYPES if issubclass(kind, both)), kind)
+
+
+def _kinds(values: Shaped[np.ndarray, " n"]) -> set[type]:
+    return set(map(_kind, set(map(type, values))))
+
+
+def keys(ids: Shaped[np.ndarray, " n_bags"]) -> list[Hashable]:
+    """Return ids as values that are equal where the ids are, whatever table they come from.
+
+    Examples
+    --------
+    >>> keys(np.array([1, 2])) == keys(np.array([1.0, 2.0]))
+    True
+    """
+    return ids.astype("M8[ns]").tolist() if ids.dtype.kind == "M" else ids.tolist()
 
 
 def in_bag_order(

@@ -10,24 +10,27 @@ import numpy as np
 from jaxtyping import Float, Float64, Int64, Shaped
 
 from bagwise._utils.notebook import bars, line, listed, panel
-from bagwise.bags.grouping import (
+from bagwise.bags.grouping import bag_positions, rows_of
+from bagwise.bags.per_bag import (
     CountedIds,
-    bag_positions,
+    array_per_bag,
     id_array,
-    no_bags,
-    rows_of,
-    sizes_to_offsets,
+    in_bag_order,
+    positions_by_id,
+    rows_by_key,
 )
-from bagwise.bags.objects import Objects, stacked
-from bagwise.bags.per_bag import array_per_bag, in_bag_order, positions_by_id, rows_by_key
 from bagwise.bags.validation import (
     Names,
+    Objects,
     check_covariates,
     check_names,
     check_offsets,
     check_points,
     check_weights,
     matrix,
+    no_bags,
+    sizes_to_offsets,
+    stacked,
     to_matrix,
 )
 from bagwise.exceptions import InvalidBagsError

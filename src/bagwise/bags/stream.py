@@ -27,6 +27,8 @@ Passed = tuple[GroupedPoints, Int64[np.ndarray, " k"], Int64[np.ndarray, " k"]]
 # 200 MB of them with 200 features.
 SHARD_BAGS = 1 << 17
 
+DRAWING = "drawing points"  # what is being done, where some rows are asked for
+
 
 class StreamedBags(StackedBags):
     """Bags whose points stay on disk; the rest of :class:`StackedBags`, found in a first pass.
@@ -256,7 +258,7 @@ class StreamedBags(StackedBags):
                 bar.advance()
 
     def rows_at(
-        self, rows: Int64[np.ndarray, " k"], title: str = "drawing points"
+        self, rows: Int64[np.ndarray, " k"]
     ) -> tuple[Float[np.ndarray, "k n_features"], Float64[np.ndarray, " k"]]:
         """Return some points by their row, and the share of each in its bag.
 
@@ -266,7 +268,7 @@ class StreamedBags(StackedBags):
         if brought is not None and np.array_equal(brought[0], rows):
             return brought[1:]
         awaited = self.__dict__.pop("_awaited", rows[:0])
-        points, shares = self._drawn(np.concatenate([rows, awaited]), title)
+        points, shares = self._drawn(np.concatenate([rows, awaited]))
         n = len(rows)
         if len(awaited):
             self.__dict__["_brought"] = awaited, points[n:], shares[n:]
@@ -277,15 +279,15 @@ class StreamedBags(StackedBags):
         self.__dict__["_awaited"] = rows
 
     def _drawn(
-        self, rows: Int64[np.ndarray, " k"], title: str
+        self, rows: Int64[np.ndarray, " k"]
     ) -> tuple[Float[np.ndarray, "k n_features"], Float64[np.ndarray, " k"]]:
         order = np.argsort(rows, kind="stable")
         found, shares = np.empty((len(rows), self.n_features)), np.empty(len(rows))
         if self._passes.engine is None:
-            every = [(_rows_at(self, rows[order], title), order)]
+            every = [(_rows_at(self, rows[order]), order)]
         else:
             parts, places = self._asked_of_parts(rows[order])
-            made = self._map(_wanted_rows, parts, title)
+            made = self._map(_wanted_rows, parts, DRAWING)
             every = [(each, order[own]) for each, own in zip(made, places, strict=True)]
         for (place, points, own), where in every:
             found[where[place]], shares[where[place]] = points, own
@@ -390,17 +392,17 @@ def _wanted_rows(part: StreamPart) -> Any:
     assert part.wanted is not None
     if not len(part.wanted):
         return np.zeros(0, np.int64), np.zeros((0, part.n_features)), np.zeros(0)
-    return _rows_at(part, part.wanted, "drawing points")
+    return _rows_at(part, part.wanted)
 
 
 def _rows_at(
-    part: Any, wanted: Int64[np.ndarray, " k"], title: str
+    part: Any, wanted: Int64[np.ndarray, " k"]
 ) -> tuple[Int64[np.ndarray, " m"], Float[np.ndarray, "m n_features"], Float64[np.ndarray, " m"]]:
     """Return the points of a part that are among the rows wanted: their places, they, shares."""
     places, points, shares = [np.zeros(0, np.int64)], list[np.ndarray](), [np.zeros(0)]
     points.append(np.zeros((0, part.n_features)))
     next_one = np.searchsorted(wanted, part.first_rows)  # of each bag, of those that are wanted
-    for rows, codes, seen in part.passed(title):
+    for rows, codes, seen in part.passed(DRAWING):
         # The rows of a piece are consecutive, so those that are wanted of it are, too.
         starts, order = rows.grouping.offsets, rows.grouping.order
         first = part.first_rows[codes] + seen

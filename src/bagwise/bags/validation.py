@@ -1,16 +1,16 @@
-"""Validation: of points, weights, covariates and names of columns; of parameters of estimators."""
+"""Validation: of points (numbers or objects), weights, covariates and names; of parameters."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
+from numbers import Number
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64, Shaped
 from narwhals.dependencies import is_into_dataframe
 
-from bagwise.bags.grouping import locate, no_bags, show
-from bagwise.bags.objects import Objects, check_objects
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 
 # Numbers are checked this many at a time, so that the check needs little memory.
@@ -22,7 +22,117 @@ LARGEST = np.float64(1e150)  # of that type, as float32 would make it infinite
 
 Names = tuple[str, ...] | None
 
+# Characters of a value that a message shows: an id or a cell may be a page of text.
+LONGEST_SHOWN = 80
+
 is_frame = is_into_dataframe
+
+
+def sizes_to_offsets(sizes: Any) -> Int64[np.ndarray, " n_offsets"]:
+    """Return where each bag starts, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def locate(row: int, offsets: Int64[np.ndarray, " n_offsets"]) -> tuple[int, int]:
+    """Return the bag that holds a stacked row, and the row's number within that bag."""
+    bag = int(np.searchsorted(offsets, row, side="right")) - 1
+    return bag, int(row - offsets[bag])
+
+
+def show(value: object) -> str:
+    """Write a value as Python would, without NumPy's type around it; the start of a long one.
+
+    Examples
+    --------
+    >>> show(np.int64(3)), show(np.str_("a")), show("x" * 1000)[-3:]
+    ('3', "'a'", 'xx…')
+    """
+    text = repr(value.tolist() if isinstance(value, np.generic | np.ndarray) else value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+
+
+def no_bags() -> InvalidBagsError:
+    """Return the error for an input without any bags."""
+    return InvalidBagsError.because(
+        "there are no bags at all", "at least one bag", "Check the filter that made this input."
+    )
+
+
+class Objects(np.ndarray):
+    """Points of any kind: an array (n, 1) with an object in each row, of which parts are the same.
+
+    Examples
+    --------
+    >>> Objects.of(["GATTACA", "CAT"])[:1].listed()
+    ['GATTACA']
+    """
+
+    @classmethod
+    def of(cls, values: Iterable[Any]) -> Objects:
+        """Return objects, which are kept as they are."""
+        held = list(values)
+        array = np.empty((len(held), 1), dtype=object)
+        for row, value in enumerate(held):  # one by one, as NumPy would look into lists
+            array[row, 0] = value
+        return array.view(cls)
+
+    def listed(self) -> list[Any]:
+        """Return the objects as a list."""
+        return [row[0] for row in np.asarray(self)]
+
+
+def stacked(parts: Iterable[np.ndarray]) -> np.ndarray:
+    """Return arrays of points one after the other; objects stay objects."""
+    parts = list(parts)
+    joined = np.concatenate(parts)
+    return joined.view(Objects) if isinstance(parts[0], Objects) else joined
+
+
+def is_object(value: Any) -> bool:
+    """Whether a point is an object: neither a number nor a row of them.
+
+    A tuple is one if something in it is. A list is taken for a row, and so is what NumPy knows.
+
+    Examples
+    --------
+    >>> [is_object(x) for x in ("ab", ("C", 3), {1, 2}, (1.0, 2.0), ["a", "b"], 7)]
+    [True, True, True, False, False, False]
+    """
+    if isinstance(value, str | bytes | set | frozenset | Mapping):
+        return True
+    if isinstance(value, tuple):
+        return any(map(is_object, value))
+    known = value is None or isinstance(value, Number | np.generic | list)
+    return not known and not hasattr(value, "__array__") and not hasattr(value, "toarray")
+
+
+def holds_objects(bag: Any) -> bool:
+    """Whether a bag, a list or another sequence, holds objects, as its first point says.
+
+    Examples
+    --------
+    >>> holds_objects(["ab", "c"]), holds_objects([[1.0, 2.0]]), holds_objects("ab")
+    (True, False, False)
+    """
+    if isinstance(bag, Objects):
+        return True
+    if not isinstance(bag, list | tuple):
+        if getattr(bag, "ndim", None) != 1 and not hasattr(bag, "to_list"):
+            return False
+    return len(bag) > 0 and is_object(next(iter(bag)))
+
+
+def check_objects(points: Objects, where: Any) -> Objects:
+    """Return objects, or raise if one is missing (None, NaN); ``where`` names a row."""
+    for row, value in enumerate(points.listed()):
+        missing = value is None
+        if isinstance(value, float | np.floating):
+            missing = bool(np.isnan(value))
+        if missing:
+            raise InvalidBagsError.because(
+                f"{where(row)} is {value}", "an object", "Drop the point."
+            )
+    return points
 
 
 def is_positive(value: Any) -> bool:

@@ -68,7 +68,7 @@ def demo(
 
 def _scores(folder: Path) -> Any:
     """Do what the first two of the next commands do, with the files that were written."""
-    from bagwise.bags.tables.roles import Roles
+    from bagwise.bags.tables.schema import Roles
     from bagwise.predictions.metrics import evaluate
 
     train, new, answers = (folder / name for name in FILES)

@@ -77,8 +77,8 @@ def _versions() -> dict[str, Any]:
 
 
 def _table(path: Path, written: dict[str, Any]) -> dict[str, Any]:
-    from bagwise.bags.tables.cells import Cells
     from bagwise.bags.tables.files import existing, kind_of, open_table, parquet_dataset
+    from bagwise.bags.tables.frames import Cells
 
     if kind_of(existing(path)) == "parquet":
         table = parquet_dataset(path)  # of which only the footers are read

@@ -22,9 +22,8 @@ from bagwise.exceptions import BagwiseError, InvalidLabelsError
 
 # The rest is imported where it is used: nobody should wait for it who only wants to see the help.
 if TYPE_CHECKING:
-    from bagwise.bags.tables.cells import Cells
-    from bagwise.bags.tables.roles import Roles
-    from bagwise.bags.tables.schema import Schema
+    from bagwise.bags.tables.frames import Cells
+    from bagwise.bags.tables.schema import Roles, Schema
 
 # Numbers in a Parquet file from which on it is read in passes: they would take 128 MB, and while
 # they are sorted by bag three times as much.
@@ -87,7 +86,7 @@ def roles_of(
 
     ``written`` is how its cells are written, see :func:`written_as`.
     """
-    from bagwise.bags.tables.roles import Roles
+    from bagwise.bags.tables.schema import Roles
 
     return Roles(
         bag=names(bag),
@@ -145,8 +144,8 @@ def read_like(
 
 def _cells_of(trained: Cells, written: dict[str, Any], files: tuple[Path | None, ...]) -> Cells:
     """Return how the cells of new files are written."""
-    from bagwise.bags.tables.cells import Cells
     from bagwise.bags.tables.files import existing, is_csv
+    from bagwise.bags.tables.frames import Cells
 
     given = Cells.of(**written)
     codes = given.na_values or trained.na_values

@@ -23,8 +23,7 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
 from bagwise._utils.atomic import replacing
-from bagwise.bags.grouping import sizes_to_offsets
-from bagwise.bags.validation import is_positive
+from bagwise.bags.validation import is_positive, sizes_to_offsets
 from bagwise.datasets.faces import Faces, make_faces, row_blocks
 from bagwise.datasets.imdb_wiki import COLUMNS, FEATURES, TABLE, load_imdb_wiki, write_features
 from bagwise.exceptions import BagwiseError

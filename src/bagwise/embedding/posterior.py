@@ -60,6 +60,12 @@ LEAST_SCALE = 1e-3
 # Groups of bags of about one size, where each size for itself would take too long.
 MAX_GROUPS = 8
 
+# Points are a sample of their bag, τ = 1, unless the labels say otherwise: −log p(τ) grows by so
+# much with |log τ|, and is round within a little of 0. τ trades with η and with noise by size; left
+# alone it would take some of what the bag leaves open, and that part would no longer be true.
+DOUBT = 1.0 / 0.15
+ROUND = 0.1
+
 
 def slack(seen: Any, spectrum: Any) -> Any:
     """Return κ = 1/(1 + Nηλ), given ηN; arrays of NumPy or JAX.
@@ -453,6 +459,18 @@ def kernel_prior(features: Features, stats: BagStats, floor: float) -> Embedding
         return kernel_model(prior_mean, within_cov, prior.uu, float(stats.sizes.max()))
     weight_map = whitening(features.weight_gram())
     return general_model(prior_mean, within_cov, prior, weight_map, same_landmarks=False)
+
+
+def sampling_doubt(log_sampling: float) -> tuple[float, float]:
+    """Return −log p(τ), up to a constant, and its slope in log τ.
+
+    Examples
+    --------
+    >>> sampling_doubt(0.0), round(sampling_doubt(-1.0)[0], 2)
+    ((0.0, 0.0), 6.03)
+    """
+    far = float(np.hypot(log_sampling, ROUND))
+    return DOUBT * (far - ROUND), DOUBT * float(log_sampling) / far
 
 
 def distinct_sizes(

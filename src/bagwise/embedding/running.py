@@ -14,11 +14,17 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
 from bagwise.bags.bags import Bags, as_bags
-from bagwise.bags.grouping import CountedIds, id_array, keys, missing, plain, show, sizes_to_offsets
-from bagwise.bags.objects import Objects
-from bagwise.bags.per_bag import array_per_bag, numbers_per_bag
+from bagwise.bags.per_bag import (
+    CountedIds,
+    array_per_bag,
+    id_array,
+    keys,
+    missing,
+    numbers_per_bag,
+    plain,
+)
 from bagwise.bags.stacked import Batch
-from bagwise.bags.validation import Names, check_columns
+from bagwise.bags.validation import Names, Objects, check_columns, show, sizes_to_offsets
 from bagwise.embedding.sums import (
     BLOCK_BYTES,
     BagStats,

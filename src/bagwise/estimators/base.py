@@ -20,7 +20,6 @@ from bagwise._utils.notebook import panel, table
 from bagwise._utils.notebook import show as brief
 from bagwise._utils.work import Progress, one_thread, wanted
 from bagwise.bags.bags import Bags, BagStream, as_bags
-from bagwise.bags.grouping import show
 from bagwise.bags.per_bag import check_labels, numbers_per_bag
 from bagwise.bags.validation import (
     check_columns,
@@ -29,6 +28,7 @@ from bagwise.bags.validation import (
     number_or,
     positive,
     sampling_or_auto,
+    show,
 )
 from bagwise.embedding.novelty import Novelty
 from bagwise.embedding.posterior import EmbeddingModel, kernel_prior

@@ -20,8 +20,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags.bags import Bags, as_bags
-from bagwise.bags.grouping import show
 from bagwise.bags.per_bag import array_per_bag, numbers_per_bag
+from bagwise.bags.validation import show
 from bagwise.embedding.posterior import point_model
 from bagwise.embedding.sums import BagStats
 from bagwise.estimators.base import BagEstimator, Pooled, ShrinkageModel

@@ -17,8 +17,8 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags.bags import Bags, as_bags
-from bagwise.bags.objects import Objects
 from bagwise.bags.validation import (
+    Objects,
     check_columns,
     choice,
     flag,

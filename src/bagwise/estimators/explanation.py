@@ -20,8 +20,7 @@ import numpy as np
 from jaxtyping import Float64, Shaped
 
 from bagwise.bags.bags import Bags, as_bags, n_axes
-from bagwise.bags.grouping import show
-from bagwise.bags.objects import Objects, holds_objects
+from bagwise.bags.validation import Objects, holds_objects, show
 from bagwise.exceptions import BagwiseError, BagwiseWarning, InvalidBagsError
 from bagwise.features.integrated_gradients import split_by_column
 from bagwise.features.kernels import UserKernel

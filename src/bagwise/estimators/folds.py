@@ -17,8 +17,8 @@ from sklearn.model_selection import (
 )
 
 from bagwise.bags.bags import Bags
-from bagwise.bags.grouping import show
 from bagwise.bags.per_bag import array_per_bag, check_classes, check_labels, numbers_per_bag
+from bagwise.bags.validation import show
 from bagwise.exceptions import BagwiseError
 
 N_FOLDS = 5

@@ -44,12 +44,11 @@ from bagwise.features.kernels import Mixed
 from bagwise.features.maps import Features
 from bagwise.heads import gp_fit
 from bagwise.heads.base import AnyHead, Task, heads_of, places_of, some_of
-from bagwise.heads.gp import GPHead
-from bagwise.heads.gp_draws import GPDraws
+from bagwise.heads.gp import GPDraws, GPHead
 from bagwise.inference.diagnostics import Diagnostics, diagnose, warn_if_bad
 from bagwise.inference.draws import Trajectories
 from bagwise.inference.gp_evidence import GPProblem
-from bagwise.inference.gp_nuts import ScaleDraws
+from bagwise.inference.gp_scales import ScaleDraws
 from bagwise.inference.second_level import Scales
 from bagwise.inference.settings import NUTS
 from bagwise.likelihoods import Gaussian, Probit

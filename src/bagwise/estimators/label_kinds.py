@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.bags.bags import Bags
-from bagwise.bags.grouping import show
-from bagwise.bags.validation import Names, wrong
+from bagwise.bags.validation import Names, show, wrong
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 from bagwise.likelihoods import Binomial, NegativeBinomial, Poisson
 from bagwise.likelihoods.counts import CountLikelihood

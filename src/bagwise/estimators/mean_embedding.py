@@ -10,9 +10,7 @@ from jaxtyping import Float64
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags.bags import Bags, BagStream, as_bags
-from bagwise.bags.grouping import show
-from bagwise.bags.objects import stacked
-from bagwise.bags.validation import choice, flag, number_or, positive
+from bagwise.bags.validation import choice, flag, number_or, positive, show, stacked
 from bagwise.embedding.posterior import (
     ROUNDING,
     EmbeddingModel,

@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Shaped
 from scipy.spatial.distance import cdist
 
-from bagwise.bags.objects import Objects
-from bagwise.bags.validation import LARGEST, is_positive
+from bagwise.bags.validation import LARGEST, Objects, is_positive
 from bagwise.exceptions import BagwiseError
 
 __all__ = [

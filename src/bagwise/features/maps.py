@@ -14,7 +14,7 @@ from scipy.spatial.distance import pdist
 
 from bagwise._utils.work import one_thread
 from bagwise.bags.bags import Bags, BagStream
-from bagwise.bags.objects import Objects
+from bagwise.bags.validation import Objects
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 from bagwise.features.kernels import Kernel, convolved
 

@@ -15,9 +15,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 
 from bagwise.bags.bags import Bags
-from bagwise.bags.grouping import show
 from bagwise.bags.per_bag import array_per_bag, check_classes, check_labels
-from bagwise.bags.validation import is_positive
+from bagwise.bags.validation import is_positive, show
 from bagwise.embedding.posterior import EmbeddingPosterior
 from bagwise.embedding.sums import BagStats
 from bagwise.exceptions import BagwiseWarning, InvalidBagsError, InvalidLabelsError

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 
 from bagwise.heads.base import ClassHeads, heads_of, some_of
-from bagwise.heads.gp import GPHead
-from bagwise.heads.gp_draws import Drawn, GPDraws
+from bagwise.heads.gp import Drawn, GPDraws, GPHead
 from bagwise.inference.gp_evidence import LEAST_GAIN, GPProblem
-from bagwise.inference.gp_importance import draw_scales
-from bagwise.inference.gp_nuts import ScaleDraws, sample_scales
+from bagwise.inference.gp_scales import ScaleDraws, draw_scales, sample_scales
 from bagwise.inference.second_level import Scales
 from bagwise.inference.settings import NUTS
-from bagwise.inference.settled import Settled, maximise_settled, settle
+from bagwise.inference.settled import Slopes, maximise_settled, settle
 
 # Problems of the same bags: of one process, or of each class against the rest.
 Problems = tuple[GPProblem, ...]
@@ -153,8 +151,8 @@ def averaged(head: Any, problems: Problems, rng: np.random.Generator) -> Any:
         return head
     processes = draw_scales(part, rng)
 
-    def drawn(scales: Scales, at: Settled) -> Drawn:
-        found = GPHead.at(replace(part, slopes=at.in_what_is_said), scales, head.loss)
+    def drawn(scales: Scales, slopes: Slopes) -> Drawn:
+        found = GPHead.at(replace(part, slopes=slopes), scales, head.loss)
         return Drawn.of(_of_all(found, problem))
 
     values = {n: np.array([[getattr(scales, n) for scales, _ in processes]]) for n in part.free}

@@ -30,7 +30,13 @@ import numpy as np
 from jaxtyping import Float64, Int
 from scipy.optimize import OptimizeResult, minimize
 
-from bagwise.embedding.posterior import MAX_GROUPS, EmbeddingModel, EmbeddingPosterior, size_groups
+from bagwise.embedding.posterior import (
+    MAX_GROUPS,
+    EmbeddingModel,
+    EmbeddingPosterior,
+    sampling_doubt,
+    size_groups,
+)
 from bagwise.inference.conditional import (
     Conditional,
     Matrix,
@@ -39,7 +45,6 @@ from bagwise.inference.conditional import (
     propagate,
     regress,
 )
-from bagwise.inference.priors import sampling_doubt
 from bagwise.inference.second_level import (
     Coordinates,
     Gradient,

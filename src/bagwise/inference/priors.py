@@ -25,24 +25,6 @@ BETWEEN_BAGS = 10.0
 # Scales are sampled as logs of σ², η and ρ²; the half-normal is that of this power of them.
 POWERS = {"noise": 0.5, "prior_scale": 1.0, "weight_var": 0.5}
 
-# Points are a sample of their bag, τ = 1, unless the labels say otherwise: −log p(τ) grows by so
-# much with |log τ|, and is round within a little of 0. τ trades with η and with noise by size; left
-# alone it would take some of what the bag leaves open, and that part would no longer be true.
-DOUBT = 1.0 / 0.15
-ROUND = 0.1
-
-
-def sampling_doubt(log_sampling: float) -> tuple[float, float]:
-    """Return −log p(τ), up to a constant, and its slope in log τ.
-
-    Examples
-    --------
-    >>> sampling_doubt(0.0), round(sampling_doubt(-1.0)[0], 2)
-    ((0.0, 0.0), 6.03)
-    """
-    far = float(np.hypot(log_sampling, ROUND))
-    return DOUBT * (far - ROUND), DOUBT * float(log_sampling) / far
-
 
 @dataclass(frozen=True)
 class Priors:

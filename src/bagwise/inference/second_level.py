@@ -23,6 +23,7 @@ inputs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
@@ -126,7 +127,7 @@ class Inputs:
         rows = map(slice, (ends - counts).tolist(), ends.tolist())
         return list(zip(used.tolist(), rows, strict=True))
 
-    def by_group(self, rows: Float64[np.ndarray, "n k"]) -> Float64[np.ndarray, "n k"]:
+    def by_group(self, rows: Float64[np.ndarray, "n ..."]) -> Float64[np.ndarray, "n ..."]:
         """Return rows of the bags, group by group."""
         return rows if self.order is None else rows[self.order]
 
@@ -268,26 +269,30 @@ class SecondLevelKernel:
         self, x: Inputs, z: Inputs, alpha: Float64[np.ndarray, " m"]
     ) -> Float64[np.ndarray, "n c"]:
         """Return the gradient of Σ_j α_j E κ(i, j) in a_i, for every bag of x."""
-        return self.slope_of(x, z, self.gauss(x, z), alpha)
+        return self.slopes(x, z, self.gauss(x, z))(alpha)
 
-    def slope_of(
-        self,
-        x: Inputs,
-        z: Inputs,
-        gauss: Float64[np.ndarray, "n m"],
-        alpha: Float64[np.ndarray, " m"],
-    ) -> Float64[np.ndarray, "n c"]:
-        """Return the same, given the Gaussian part between x and z."""
+    def slopes(
+        self, x: Inputs, z: Inputs, gauss: Float64[np.ndarray, "n m"]
+    ) -> Callable[[Float64[np.ndarray, " m"]], Float64[np.ndarray, "n c"]]:
+        """Return α ↦ the same, given the Gaussian part between x and z: for many α in turn."""
         left, right = x.by_group(x.mean), z.by_group(z.mean)
-        weighted = gauss * alpha
-        weighted = x.by_group(z.by_group(weighted.T).T)
-        gradient = np.tile(self.scales.linear * (alpha @ z.mean), (len(x), 1))
-        for g, rows in x.groups:
-            for h, columns in z.groups:
+        gauss = x.by_group(z.by_group(gauss.T).T)
+        pairs = [
+            (rows, columns, self.scales.length**2 + x.var[g] + z.var[h])
+            for g, rows in x.groups
+            for h, columns in z.groups
+        ]
+
+        def slope(alpha: Float64[np.ndarray, " m"]) -> Float64[np.ndarray, "n c"]:
+            weighted = gauss * z.by_group(alpha)
+            gradient = np.tile(self.scales.linear * (alpha @ z.mean), (len(x), 1))
+            for rows, columns, wide in pairs:
                 block = weighted[rows, columns]
                 pulled = block @ right[columns] - block.sum(axis=1)[:, None] * left[rows]
-                gradient[rows] += pulled / (self.scales.length**2 + x.var[g] + z.var[h])
-        return gradient[x.places]
+                gradient[rows] += pulled / wide
+            return gradient[x.places]
+
+        return slope
 
     def along(
         self, x: Inputs, way: Float64[np.ndarray, "n c"], gauss: Float64[np.ndarray, "n n"]

@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float64
-from scipy.linalg import cho_factor, cho_solve, solve
+from scipy.linalg import solve
+from scipy.linalg.lapack import dposv
 
 from bagwise.inference.conditional import JITTER, Conditional, Matrix, Vector
 from bagwise.inference.gp_evidence import HOPELESS, GPProblem, State
@@ -107,17 +108,17 @@ def settle(problem: GPProblem, scales: Scales, bag: Vector | None = None) -> Set
         gram += scales.group * problem.together
     average, var = np.diagonal(gram).copy(), _own_var(state)
     bag = problem.bag_var(state) if bag is None else bag
-    before, share = np.inf, TAKEN
+    slopes_by, before, share = kernel.slopes(state.inputs, state.inputs, gauss), np.inf, TAKEN
     for _ in range(MOST_REPETITIONS):
-        gram[np.diag_indices_from(gram)] = average + bag
-        slopes = kernel.slope_of(state.inputs, state.inputs, gauss, _alpha(problem, gram, scales))
+        gram.flat[:: len(gram) + 1] = average + bag
+        slopes = slopes_by(_alpha(problem, gram, scales))
         change = np.sum(slopes**2 * var, axis=1) - bag
         largest = float(np.abs(change).max())
         if largest < TOLERANCE:
             break
         share, before = share if largest < before else 0.5 * share, largest  # in doubt, slower
         bag = bag + share * change
-    gram[np.diag_indices_from(gram)] = average + bag
+    gram.flat[:: len(gram) + 1] = average + bag
     return Settled(problem, kernel, state, gauss, bag, slopes, problem.condition(gram, scales))
 
 
@@ -164,9 +165,8 @@ def _alpha(problem: GPProblem, gram: Matrix, scales: Scales) -> Vector:
     if problem.likelihood is not None:
         return problem.condition(gram, scales).alpha
     matrix = gram.copy()
-    matrix[np.diag_indices_from(matrix)] += problem.noise(scales) + JITTER
-    return cho_solve(
-        cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False),
-        problem.labels,
-        check_finite=False,
-    )
+    matrix.flat[:: len(matrix) + 1] += problem.noise(scales) + JITTER
+    _, alpha, info = dposv(matrix.T, problem.labels, lower=True, overwrite_a=True)
+    if info:
+        raise np.linalg.LinAlgError
+    return alpha

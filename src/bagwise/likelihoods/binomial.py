@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from scipy.special import betainc, expit, gammaln, log_expit, logit, xlogy
 
-from bagwise.bags.grouping import show
+from bagwise.bags.validation import show
 from bagwise.exceptions import BagwiseError
 from bagwise.likelihoods.base import Bend, Vector
 from bagwise.likelihoods.counts import CountLikelihood, refuse

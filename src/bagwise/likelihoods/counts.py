@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from bagwise.bags.grouping import show
+from bagwise.bags.validation import show
 from bagwise.exceptions import InvalidLabelsError
 from bagwise.likelihoods.base import Bend, Vector
 from bagwise.predictions.counts import CountPrediction

@@ -15,8 +15,8 @@ from jaxtyping import Bool, Float, Int64
 from numpy.typing import ArrayLike
 
 from bagwise._utils.levels import LEVEL, check_level
-from bagwise.bags.grouping import show
 from bagwise.bags.per_bag import PerBag, array_per_bag
+from bagwise.bags.validation import show
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
 from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.mixture import MixturePrediction

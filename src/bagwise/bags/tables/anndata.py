@@ -12,7 +12,7 @@ import numpy as np
 from bagwise.bags.tables.files import Source, labels_table
 from bagwise.bags.tables.frames import listing
 from bagwise.bags.tables.reader import Reading, read
-from bagwise.bags.tables.roles import Roles
+from bagwise.bags.tables.schema import Roles
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 
 

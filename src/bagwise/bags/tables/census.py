@@ -18,16 +18,12 @@ from bagwise.bags.grouping import (
     composite_ids,
     first_appearance,
     group_columns,
-    id_array,
-    keys,
-    locate,
-    missing,
     rows_of,
-    show,
 )
+from bagwise.bags.per_bag import id_array, keys, missing
 from bagwise.bags.tables.frames import Table
 from bagwise.bags.tables.read_report import Constancy, Extremes, Sample, grown, numbers_after
-from bagwise.bags.validation import bad_weight, is_weight, no_weight
+from bagwise.bags.validation import bad_weight, is_weight, locate, no_weight, show
 from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
 
 if TYPE_CHECKING:
@@ -268,7 +264,7 @@ class BagCounts:
 
     Attributes
     ----------
-    codes : key of a bag, see :func:`bagwise.bags.grouping.keys`, ↦ its number
+    codes : key of a bag, see :func:`bagwise.bags.per_bag.keys`, ↦ its number
     """
 
     def __init__(self) -> None:

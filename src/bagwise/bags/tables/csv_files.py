@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bagwise.bags.tables.cells import NO_NUMBER, Cells, Tally
 from bagwise.bags.tables.files import CSV, check_same, files_in, forbidden
-from bagwise.bags.tables.frames import PLAIN, listing
+from bagwise.bags.tables.frames import NO_NUMBER, PLAIN, Cells, Tally, listing
 from bagwise.exceptions import BagwiseError
 
 # Bytes of a block for each column: pyarrow makes an array of each column in each block, which for

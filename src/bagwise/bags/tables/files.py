@@ -12,9 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from bagwise.bags.tables.cells import Cells
 from bagwise.bags.tables.frames import (
     PLAIN,
+    Cells,
     Table,
     check_different,
     is_number,
@@ -23,8 +23,7 @@ from bagwise.bags.tables.frames import (
     name_list,
     open_frame,
 )
-from bagwise.bags.tables.roles import Roles
-from bagwise.bags.tables.schema import Schema
+from bagwise.bags.tables.schema import Roles, Schema
 from bagwise.exceptions import BagwiseError, InvalidBagsError
 
 PARQUET = (".parquet", ".pq")
@@ -352,16 +351,14 @@ def open_table(
     path: Any,
     columns: Sequence[str] | None = None,
     *,
-    kind: str | None = None,
     ids: Sequence[str] = (),
     cells: Cells = PLAIN,
 ) -> Any:
     """Read a Parquet or CSV file, or a folder of them, as a pyarrow Table: all columns or some.
 
-    The kind is "parquet" or "csv", by default as the path ends. In a CSV file, ``ids`` are columns
-    in which 007 is not 7, and ``cells`` is how cells are written.
+    In a CSV file, ``ids`` are columns in which 007 is not 7; ``cells`` is how cells are written.
     """
-    file = TableFile.of(path, kind, cells)
+    file = TableFile.of(path, None, cells)
     chosen = file.names if columns is None else name_list(columns)
     absent = [name for name in chosen if name not in set(file.names)]
     if absent:
@@ -369,9 +366,9 @@ def open_table(
     return file.read(chosen, name_list(ids))
 
 
-def table_columns(path: Any, *, kind: str | None = None, cells: Cells = PLAIN) -> list[str]:
+def table_columns(path: Any, *, cells: Cells = PLAIN) -> list[str]:
     """Return the names of the columns of a file, without reading its rows."""
-    return TableFile.of(path, kind, cells).names
+    return TableFile.of(path, None, cells).names
 
 
 def labels_table(labels: Any, plan: Roles | Schema) -> Table | None:

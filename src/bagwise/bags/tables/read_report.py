@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64, Shaped
 
-from bagwise.bags.grouping import show
+from bagwise.bags.validation import show
 from bagwise.exceptions import BagwiseWarning
 
 SHOWN = 5  # bags, columns or categories that a message names before it only counts the others

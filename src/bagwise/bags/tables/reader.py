@@ -21,23 +21,14 @@ from jaxtyping import Int64, Shaped
 
 from bagwise._utils.engines import Engine, as_engine
 from bagwise._utils.work import Progress
-from bagwise.bags.grouping import (
-    Grouping,
-    composite_ids,
-    first_appearance,
-    group_columns,
-    id_array,
-    keys,
-    missing,
-    plain,
-    show,
-    sizes_to_offsets,
-)
-from bagwise.bags.tables.cells import Cells, Tally
+from bagwise.bags.grouping import Grouping, composite_ids, first_appearance, group_columns
+from bagwise.bags.per_bag import id_array, keys, missing, plain
 from bagwise.bags.tables.census import BagCounts, Census, GroupedPoints, Lessons, Rows
 from bagwise.bags.tables.files import BATCH_ROWS, Source, is_path, labels_table
 from bagwise.bags.tables.frames import (
+    Cells,
     Table,
+    Tally,
     check_numbers,
     check_present,
     is_number,
@@ -47,9 +38,8 @@ from bagwise.bags.tables.frames import (
     values,
 )
 from bagwise.bags.tables.read_report import ReadReport, by_column, count, find_outliers, tell
-from bagwise.bags.tables.roles import Roles
-from bagwise.bags.tables.schema import Schema, nothing_left
-from bagwise.bags.validation import check_names
+from bagwise.bags.tables.schema import Roles, Schema, nothing_left
+from bagwise.bags.validation import check_names, show, sizes_to_offsets
 from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
 
 # Rows whose median stands for that of all rows of a stream, if there are more: its standard error

@@ -24,7 +24,7 @@ from jaxtyping import AbstractArray
 from sklearn.base import BaseEstimator
 
 from bagwise.bags.bags import Bags
-from bagwise.bags.objects import Objects
+from bagwise.bags.validation import Objects
 from bagwise.embedding.novelty import Novelty, Usual
 from bagwise.embedding.posterior import EmbeddingModel
 from bagwise.embedding.running import NO_STATE, RunningSums
@@ -51,15 +51,14 @@ from bagwise.features.kernels import KERNEL_CLASSES, UserKernel
 from bagwise.features.maps import FourierFeatures, LandmarkFeatures, Scaling
 from bagwise.features.network import NetworkFeatures, UserNetworkFeatures
 from bagwise.heads.base import ClassHeads, FixedEffects
-from bagwise.heads.gp import GPHead
-from bagwise.heads.gp_draws import Drawn, GPDraws
+from bagwise.heads.gp import Drawn, GPDraws, GPHead
 from bagwise.heads.linear import LinearHead
 from bagwise.heads.posterior import PosteriorHead
 from bagwise.heads.shrinkage import ShrinkageHead
 from bagwise.inference.diagnostics import Diagnostics
 from bagwise.inference.draws import Draws, Trajectories
 from bagwise.inference.gp_evidence import Sizing
-from bagwise.inference.gp_nuts import ScaleDraws
+from bagwise.inference.gp_scales import ScaleDraws
 from bagwise.inference.history import History
 from bagwise.inference.priors import Priors, ScalePriors
 from bagwise.inference.residuals import Spread

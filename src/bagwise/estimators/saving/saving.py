@@ -22,8 +22,8 @@ from sklearn.base import clone
 import bagwise
 from bagwise._utils.atomic import replaceable, replacing
 from bagwise.bags.bags import Bags
-from bagwise.bags.objects import Objects
 from bagwise.bags.stacked import QUARTILES
+from bagwise.bags.validation import Objects
 from bagwise.embedding.novelty import Novelty
 from bagwise.embedding.running import RunningSums
 from bagwise.estimators.base import BagEstimator
@@ -78,8 +78,7 @@ from bagwise.exceptions import BagwiseError, SavedModelError
 from bagwise.features.kernels import Kernel
 from bagwise.features.maps import LandmarkFeatures, Scaling
 from bagwise.heads.base import ClassHeads, FixedEffects, heads_of
-from bagwise.heads.gp import GPHead
-from bagwise.heads.gp_draws import GPDraws
+from bagwise.heads.gp import GPDraws, GPHead
 from bagwise.heads.linear import LinearHead
 from bagwise.heads.posterior import PosteriorHead
 from bagwise.heads.shrinkage import ShrinkageHead

@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.bags.grouping import CountedIds
-from bagwise.bags.objects import Objects, is_object
+from bagwise.bags.per_bag import CountedIds
+from bagwise.bags.validation import Objects, is_object
 from bagwise.estimators.saving.container import Problem, Reader, Writer, show, unfit, unsaveable
 from bagwise.exceptions import SavedModelError
 from bagwise.features.kernels import Kernel

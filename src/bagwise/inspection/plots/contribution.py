@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.ticker import MaxNLocator
 
-from bagwise.bags.grouping import show
+from bagwise.bags.validation import show
 from bagwise.exceptions import BagwiseError
 from bagwise.inspection.plots.style import DIVERGING, DOWN, UP, axes_or_new, journal
 

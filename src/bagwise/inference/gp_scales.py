@@ -1,11 +1,19 @@
-"""NUTS in NumPy, for the scales of Gaussian processes: a dozen numbers with an exact gradient.
+"""Draws of the scales of Gaussian processes: a dozen numbers with an exact gradient.
 
-The evidence is NumPy's and takes milliseconds or more, so a compiled sampler would gain nothing.
-Scales are moved in units of the curvature at their mode, where the density is nearly a standard
-Gaussian: trajectories are short, and only the step size is left to be found.
+With a hundred bags they are not known well, and a process at those of the largest evidence is too
+sure. By importance sampling (:func:`draw_scales`) they are drawn from Student's t with the
+curvature of the evidence at its mode, each is weighted by how much more probable it is than the
+draw was, and some are taken, in proportion to their weights: w_m ∝ p(θ_m | y)/q(θ_m). No weight is
+more than 1/√M of all, so that one draw cannot stand for the whole.
+
+By NUTS (:func:`sample_scales`) in NumPy: the evidence is NumPy's and takes milliseconds or more, so
+a compiled sampler would gain nothing. Scales are moved in units of the curvature at their mode,
+where the density is nearly a standard Gaussian: trajectories are short, and only the step size is
+left to be found.
 
 References
 ----------
+Ionides (2008), Truncated importance sampling.
 Hoffman and Gelman (2014), The No-U-Turn Sampler.
 Betancourt (2017), A conceptual introduction to Hamiltonian Monte Carlo, appendix A.
 """
@@ -20,12 +28,15 @@ from dataclasses import dataclass, replace
 import joblib
 import numpy as np
 from jaxtyping import Float64
+from scipy.stats import multivariate_t
 
 from bagwise._utils.work import Progress, one_thread
 from bagwise.inference.diagnostics import MAX_TREE_DEPTH
 from bagwise.inference.draws import Trajectories
-from bagwise.inference.gp_evidence import BOUND, GPProblem
+from bagwise.inference.gp_evidence import BOUND, HOPELESS, GPProblem
+from bagwise.inference.second_level import Scales
 from bagwise.inference.settings import NUTS
+from bagwise.inference.settled import Settled, Slopes, settle
 
 Place = Float64[np.ndarray, " h"]
 Potential = Callable[[Place], tuple[float, Place]]
@@ -38,6 +49,12 @@ DIFFERENCE = 1e-3
 
 # Step size to begin with, and how fast the search for it settles: Hoffman and Gelman, section 3.2.
 FIRST_STEP, PULL, DELAY, FADING = 0.5, 0.05, 10.0, 0.75
+
+# Draws that are weighted, in pairs on both sides of the mode; those that are taken; and the degrees
+# of freedom of what they are drawn from, of heavier tails than a posterior is likely to have.
+WEIGHTED = 64
+TAKEN = 16
+DOF = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,3 +326,63 @@ def sample(
     theta = density.mode + x @ density.root.T
     step_size = np.array([chain.step_size for chain in chains])
     return theta, Trajectories(ran_off, n_steps, energy, step_size)
+
+
+def draw_scales(problem: GPProblem, rng: np.random.Generator) -> list[tuple[Scales, Slopes]]:
+    """Draw scales given real labels, and return them with the slopes of the settled process.
+
+    Parameters
+    ----------
+    problem : GPProblem, whose start has the scales of the largest evidence
+    """
+    low, high = problem.bounds
+    bag = settle(problem, problem.start).bag
+
+    def process(theta: Place) -> Settled:
+        return settle(problem, problem.start.moved(problem.free, theta), bag)
+
+    def potential(theta: Place) -> tuple[float, Place]:
+        value, slope = problem.minus_log_prior(theta)
+        at = process(theta)
+        by_scale = at.gradient()
+        return value + at.loss, slope + np.array([by_scale[name] for name in problem.free])
+
+    def weighed(theta: Place) -> tuple[float, Slopes | None]:
+        if not ((theta >= low) & (theta <= high)).all():
+            return -HOPELESS, None
+        try:
+            at = process(theta)
+        except np.linalg.LinAlgError:
+            return -HOPELESS, None
+        return -problem.minus_log_prior(theta)[0] - at.loss, at.in_what_is_said
+
+    mode = np.clip(problem.start.vector(problem.free), low, high)
+    units = Whitened.at(potential, mode, (high - low) / (2.0 * BOUND))
+    x = _around(len(mode), rng)
+    theta = mode + x @ units.root.T
+    drawn_with = multivariate_t.logpdf(x, np.zeros(len(mode)), np.eye(len(mode)), df=DOF)
+    logs, slopes = zip(*map(weighed, theta), strict=True)
+    taken = resampled(np.array(logs) - drawn_with)
+    said = {i: process(theta[i]).in_what_is_said if slopes[i] is None else slopes[i] for i in taken}
+    return [(problem.start.moved(problem.free, theta[i]), said[i]) for i in taken]
+
+
+def _around(n_scales: int, rng: np.random.Generator) -> Float64[np.ndarray, "m h"]:
+    """Draw from Student's t around 0, in pairs x and −x."""
+    half = rng.standard_normal((WEIGHTED // 2, n_scales))
+    half *= np.sqrt(DOF / rng.chisquare(DOF, WEIGHTED // 2))[:, None]
+    return np.concatenate([half, -half])
+
+
+def resampled(log_weights: Float64[np.ndarray, " m"]) -> list[int]:
+    """Return which draws are taken, some of them more than once, evenly over their weights.
+
+    Examples
+    --------
+    >>> len(set(resampled(np.zeros(64)))), len(set(resampled(np.arange(64.0))))
+    (16, 5)
+    """
+    weights = np.exp(log_weights - log_weights.max())
+    weights = np.minimum(weights / weights.sum(), 1.0 / np.sqrt(len(weights)))
+    steps = (np.arange(TAKEN) + 0.5) / TAKEN
+    return np.searchsorted(np.cumsum(weights / weights.sum()), steps).tolist()

@@ -7,7 +7,7 @@ import pytest
 
 import bagwise
 from bagwise import DistributionGPClassifier, DistributionGPRegressor, KernelEmbedding
-from bagwise.inference import gp_importance
+from bagwise.inference import gp_scales
 from bagwise.inference.settled import maximise_settled, settle
 from inference.test_settled import GENTLE, problem
 
@@ -25,8 +25,8 @@ def world(seed, n=40, new=400):
 
 
 def test_draws_have_the_moments_of_a_sum_over_a_grid(monkeypatch):
-    monkeypatch.setattr(gp_importance, "WEIGHTED", 1000)
-    monkeypatch.setattr(gp_importance, "TAKEN", 1000)
+    monkeypatch.setattr(gp_scales, "WEIGHTED", 1000)
+    monkeypatch.setattr(gp_scales, "TAKEN", 1000)
     start = replace(GENTLE, group=0.05)
     made = replace(problem(n=24), start=start, center=start, free=("gauss", "noise"), members=None)
     scales, _, slopes = maximise_settled(made, 100, 1e-8)
@@ -34,7 +34,7 @@ def test_draws_have_the_moments_of_a_sum_over_a_grid(monkeypatch):
     drawn = np.array(
         [
             each.vector(made.free)
-            for each, _ in gp_importance.draw_scales(made, np.random.default_rng(0))
+            for each, _ in gp_scales.draw_scales(made, np.random.default_rng(0))
         ]
     )
     around = scales.vector(made.free)
@@ -55,7 +55,7 @@ def test_few_bags_are_averaged_by_default_and_a_saved_model_as_well(tmp_path):
     bags, y, new, _ = world(0, new=5)
     model = DistributionGPRegressor(EMBEDDING).fit(bags, y)
     one = DistributionGPRegressor(EMBEDDING, inference="evidence").fit(bags, y)
-    assert len(model.head_.drawn) == gp_importance.TAKEN and model.diagnostics_ is None
+    assert len(model.head_.drawn) == gp_scales.TAKEN and model.diagnostics_ is None
     assert model.draws_ is not None and one.draws_ is None
     again = DistributionGPRegressor(EMBEDDING).fit(bags, y)
     np.testing.assert_array_equal(again.predict_dist(new).std, model.predict_dist(new).std)
