@@ -134,8 +134,8 @@ def _in_doubt(losses: dict[Place, float], n_bags: int, mixed: Collection[Place])
 
     The best of those that mix kernels, at ``mixed`` places: where the evidence cannot tell, the
     kernel of the largest is the one that fits these labels best by chance, and is too sure. Else
-    the simplest: candidates become simpler from first to last. Bags are centred only where that is
-    worth more.
+    the simplest: bags as they are, and candidates become simpler from first to last. Bags are
+    centred only where that is worth more.
     """
     placed = _placed(losses)
     gain = min(placed.values(), default=np.inf) - min(losses.values())
