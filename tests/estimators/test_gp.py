@@ -362,6 +362,13 @@ def test_the_evidence_decides_about_the_prior():
     assert nothing.prior_ == "kernel"
 
 
+def test_bandwidths_alone_can_be_chosen():
+    """There is then no linear kernel to which deviations would be told."""
+    arrays, y = spread_data(4, n_bags=30)
+    model = DistributionGPRegressor(KernelEmbedding(8)).fit(arrays, y)
+    assert len(model.tried_) == 7 and not any("deviations" in name for name in model.tried_)
+
+
 @pytest.mark.parametrize(("gain", "taken"), [(-5.0, "kernel"), (1.9, "kernel"), (2.1, "learnt")])
 def test_in_doubt_the_prior_is_that_of_the_kernel(gain, taken):
     assert _believed(1.0, 1.0 + gain / 50, n_bags=50) == taken

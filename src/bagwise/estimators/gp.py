@@ -351,7 +351,7 @@ class DistributionGP(BagEstimator):
             return best, heads[best]
 
         best, head = best_of("kernel" if self.prior == "kernel" else "learnt", pooled)
-        if self.prior == "auto":
+        if self.prior == "auto" and self._decided is None:
             either = pooled if seen.n_bags <= gp_fit.TRIAL_BAGS else (best,)
             other, simpler = best_of("kernel", either)
             self._decided = _believed(head.loss, simpler.loss, n_bags)
@@ -374,11 +374,22 @@ class DistributionGP(BagEstimator):
             return dict(zip(pooled, _at_once(fitted, pooled), strict=True))
 
     def _fit_near(self, pooled: Pooled, task: Task, prior: str, near: Scales | None) -> AnyHead:
-        """Fit with one prior of embeddings; the tilt is in units of it, and is not near."""
-        problems = self._problems(pooled, task, prior)
-        if near is not None and self.prior == "auto" and prior == "kernel":
-            near = replace(near, tilt=problems[0].start.tilt)
+        """Fit with one prior of embeddings."""
+        problems, near = self._of_prior(pooled, task, prior, near)
         return gp_fit.on_more(gp_fit.try_out(problems, near), problems)
+
+    def _of_prior(
+        self, pooled: Pooled, task: Task, prior: str, near: Scales | None
+    ) -> tuple[gp_fit.Problems, Scales | None]:
+        """Return problems with one prior of embeddings, and where to begin.
+
+        Scales that were found are those of the learnt prior, and the tilt is in units of it.
+        """
+        problems = self._problems(pooled, task, prior)
+        undecided = self.prior == "auto" and self._decided is None
+        if near is not None and undecided and prior == "kernel":
+            near = replace(near, tilt=problems[0].start.tilt)
+        return problems, near
 
     def _mixed(self, bags: Bags) -> set[Place]:
         """Return the candidates whose kernels are mixed."""
@@ -400,13 +411,14 @@ class DistributionGP(BagEstimator):
         """
         few = some_of(bags.n_bags, gp_fit.TRIAL_BAGS)
         bags, task = bags.some(few, TRIAL_POINTS), task.take(few)
-        tried = dict[Place, tuple[str, float]]()
+        tried, every = dict[Place, tuple[str, float]](), dict[Place, Pooled]()
         with Progress("choosing a kernel", self.embedding.count(bags), wanted()) as bar:
             for way in ways:
-                features = self._features(bags, way, TRIAL_LANDMARKS)
+                likely = self._likely(way, bags, tried) if tried else None
+                features = [] if likely == [] else self._features(bags, way, TRIAL_LANDMARKS)
                 if not features:
                     continue
-                places = self._likely(way, bags, tried) if tried else list(range(len(features)))
+                places = list(range(len(features))) if likely is None else likely
                 some = [features[place] for place in places]
                 summed = self._summed(_seen(bags, way), some, exact=False)
                 pooled = dict(zip(places, summed, strict=True))
@@ -418,7 +430,18 @@ class DistributionGP(BagEstimator):
                 for place, head in heads.items():
                     tried[way, place] = _name(pooled[place].features, place), float(head.loss)
                     self._found[way, place] = heads_of(head)[0].scales
+                    every[way, place] = pooled[place]
+        if self.prior == "auto":
+            best = min(tried, key=lambda at: tried[at][1])
+            self._rule_out(every[best], task, self._found[best], tried[best][1])
         return tried
+
+    def _rule_out(self, pooled: Pooled, task: Task, near: Scales, learnt: float) -> None:
+        """Decide for the learnt prior if that of the kernel is out of the question on few bags."""
+        with one_thread("blas"):
+            lacks = gp_fit.try_out(*self._of_prior(pooled, task, "kernel", near)).loss - learnt
+        if lacks * len(task.labels) > OUT_OF_QUESTION:
+            self._decided = "learnt"
 
     def _likely(self, way: Way, bags: Bags, tried: dict[Place, tuple[str, float]]) -> list[int]:
         """Return the candidates to be tried with bags that are not seen as they are.
