@@ -317,3 +317,21 @@ def test_centred_bags_keep_their_shape_and_nothing_of_rounding(level):
     np.testing.assert_allclose(bags[1], arrays[1] - middle, atol=1e-6)
     np.testing.assert_allclose(bags.centred().points, bags.points, atol=1e-12)
     np.testing.assert_array_equal(bags.covariates, [[1.0], [2.0]])
+
+
+def test_deviations_are_by_column_and_do_not_grow_with_the_bag():
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(5.0, 2.0, (n, 2)) for n in (1, 2, 7)]
+    weights = [rng.uniform(size=len(array)) for array in arrays]
+    bags = Bags.from_list(arrays, weights=weights, feature_names=["a", "b"]).with_deviations()
+    assert bags.feature_names == ("a", "b", "deviation of a", "deviation of b")
+    for k, (array, weight) in enumerate(zip(arrays, weights, strict=True)):
+        away = np.abs(array - np.average(array, axis=0, weights=weight))
+        kish = max(weight.sum() ** 2 / np.sum(weight**2), 2.0)
+        by_hand = np.hstack([array, away * np.sqrt(kish / (kish - 1))])
+        np.testing.assert_allclose(bags[k], by_hand, atol=1e-12)
+    small, large = (
+        Bags.from_array(rng.normal(size=(4000, n, 1))).with_deviations().points[:, 1].mean()
+        for n in (2, 40)
+    )
+    np.testing.assert_allclose([small, large], np.sqrt(2 / np.pi), atol=0.02)

@@ -83,6 +83,7 @@ def test_what_is_no_bag_of_objects_is_named():
     fails(lambda: Bags.from_list([["a", None]]), "bag 0, row 1 is None")
     fails(lambda: Bags.from_list([["a", float("nan")]]), "bag 0, row 1 is nan")
     fails(lambda: Bags.from_list(WORDS).centred(), "objects, which have no mean")
+    fails(lambda: Bags.from_list(WORDS).with_deviations(), "objects, which have no mean")
     both = [Bags.from_list([["a"]]), Bags.from_list([[[1.0]]])]
     fails(lambda: Bags.concatenate(both), "are numbers; expected objects")
 

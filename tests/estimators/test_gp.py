@@ -14,6 +14,7 @@ from bagwise import (
     KernelEmbedding,
     ShrinkageRegressor,
 )
+from bagwise.estimators.gp import _believed, _in_doubt
 from bagwise.heads import gp_fit as heads
 
 SMALL = KernelEmbedding(20, bandwidth=1.0)
@@ -74,7 +75,7 @@ def test_the_bag_part_of_large_bags_that_scatter_less_is_what_is_seen_in_halves_
     arrays, y = uneven_data(0)
     new = [array for array in uneven_data(1)[0] if len(array) == 24]
     # else τ makes up for much of it, and the size of a bag says how far to trust it
-    model = DistributionGPRegressor(SMALL, sampling=1.0, size=False).fit(arrays, y)
+    model = DistributionGPRegressor(SMALL, sampling=1.0, size=False, prior="learnt").fit(arrays, y)
     for k in (4, 8, 12):
         few, many = (model.predict_dist([array[:n] for array in new]) for n in (k, 24))
         stated = few.parts.bag.mean() - many.parts.bag.mean()
@@ -178,9 +179,11 @@ def test_what_was_tried_is_kept():
     model = DistributionGPRegressor(KernelEmbedding(8, kernel="auto")).fit(
         [np.hstack([array, -array]) for array in arrays], y
     )
-    # two kernels of four bandwidths, three of none, one of two; three of them with centred bags too
-    assert len(model.tried_) == 16 and np.isfinite(list(model.tried_.values())).all()
+    # two kernels of four bandwidths, three of none, one of two; three of them with centred bags
+    # too, and the linear one with deviations
+    assert len(model.tried_) == 17 and np.isfinite(list(model.tried_.values())).all()
     assert sum(name.endswith("of centred bags") for name in model.tried_) == 3
+    assert "Linear(bandwidth=None) with deviations" in model.tried_
     best = sorted(model.tried_, key=model.tried_.get)[:2]
     assert any(name.startswith(type(model.features_.kernel).__name__) for name in best)
 
@@ -279,6 +282,116 @@ def test_centred_is_what_one_gets_by_hand(model):
     assert_allclose(getattr(mine, same), getattr(theirs, same), atol=1e-9)
 
 
+def with_deviations(arrays):
+    """The same by hand."""
+    both = []
+    for array in arrays:
+        n, away = len(array), np.abs(array - array.mean(axis=0))
+        both.append(np.hstack([array, np.sqrt(n / (n - 1)) * away]))
+    return both
+
+
+def schools(seed, n_bags=90):
+    """Some bags are of one sex, which says their class; the mean of a column is 0, 1 or about ½."""
+    rng = np.random.default_rng(seed)
+    y = rng.random(n_bags) < 0.5
+    share = np.where(y, rng.integers(0, 2, n_bags), 0.5)
+    arrays = [
+        np.column_stack([rng.random(n) < p, rng.normal(rng.normal(), 1.0, (n, 3))])
+        for p, n in zip(share, rng.integers(15, 40, n_bags), strict=True)
+    ]
+    return arrays, y
+
+
+@pytest.mark.parametrize("model", [DistributionGPRegressor, DistributionGPClassifier])
+def test_deviations_are_what_one_gets_by_hand(model):
+    arrays, y = schools(0, n_bags=40)
+    labels = y if model is DistributionGPClassifier else y + 0.1 * np.arange(40)
+    mine = model(SMALL, center="deviations").fit(arrays, labels)
+    theirs = model(SMALL, center=False).fit(with_deviations(arrays), labels)
+    found, by_hand = mine.predict_dist(arrays), theirs.predict_dist(with_deviations(arrays))
+    same = "probability" if model is DistributionGPClassifier else "mean"
+    assert_allclose(getattr(found, same), getattr(by_hand, same), atol=1e-9)
+    # contributions are those of both columns together
+    why, of_both = mine.explain(arrays, bag=3), theirs.explain(with_deviations(arrays), bag=3)
+    assert why.columns.shape == (4,) and why.bag_points.shape[1] == 4
+    assert_allclose(why.columns, of_both.columns[:4] + of_both.columns[4:], atol=1e-9)
+    assert_allclose(why.baseline + why.points.sum(), why.prediction, atol=1e-9)
+    assert_allclose(why.baseline + why.reference + why.columns.sum(), why.prediction, atol=1e-8)
+    assert_allclose(why.witness(arrays[3]) * why.shares, why.points, atol=1e-12)
+
+
+def test_deviations_are_taken_where_the_spread_of_a_column_of_two_values_counts(tmp_path):
+    (bags, y), (new, new_y) = schools(1), schools(2, 200)
+    named = Bags.from_list(bags, feature_names=["female", "a", "b", "c"])
+    model = DistributionGPClassifier().fit(named, y)
+    assert model.features_.centred == "deviations"
+    asked = Bags.from_list(new, feature_names=named.feature_names)
+    assert model.score(asked, new_y) > 0.95
+    bagwise.save(model, tmp_path / "m.bagwise")
+    loaded = bagwise.load(tmp_path / "m.bagwise")
+    assert_allclose(loaded.predict_proba(asked), model.predict_proba(asked), rtol=0, atol=0)
+    assert loaded.prior_ == model.prior_
+    assert loaded.explain(asked, bag=0).top(1, of="columns")[0][0] == "female"
+    with pytest.raises(bagwise.exceptions.BagwiseError, match="center=False"):
+        model.sums(dict(enumerate(bags)), y)
+
+
+def test_what_center_can_be():
+    with pytest.raises(bagwise.exceptions.BagwiseError, match=r"center is 'both'.*deviations"):
+        DistributionGPRegressor(SMALL, center="both").fit(*mean_data(0, complete=False, n_bags=9))
+    with pytest.raises(bagwise.exceptions.BagwiseError, match="bags of one point"):
+        DistributionGPRegressor(SMALL, center="deviations").fit([[[0.0]], [[1.0]]], [0.0, 1.0])
+
+
+def test_the_evidence_decides_about_the_prior():
+    """Bags differ in one direction of many, or labels have nothing to do with the bags."""
+    rng = np.random.default_rng(0)
+    level = rng.normal(size=200)
+    arrays = [rng.normal(3.0 * m, 1.0, (10, 2)) for m in level]
+    embedding = KernelEmbedding(20, bandwidth=1.0)
+    found = {
+        prior: DistributionGPRegressor(embedding, prior=prior).fit(arrays, np.sin(2 * level))
+        for prior in ("auto", "learnt", "kernel")
+    }
+    losses = {prior: getattr(m.head_, "mode", m.head_).loss for prior, m in found.items()}
+    assert 200 * (losses["kernel"] - losses["learnt"]) > 10.0
+    assert found["auto"].prior_ == "learnt"
+    assert_allclose(losses["auto"], losses["learnt"], atol=1e-12)
+    nothing = DistributionGPRegressor(embedding).fit(arrays, rng.normal(size=200))
+    assert nothing.prior_ == "kernel"
+
+
+def test_bandwidths_alone_can_be_chosen():
+    """There is then no linear kernel to which deviations would be told."""
+    arrays, y = spread_data(4, n_bags=30)
+    model = DistributionGPRegressor(KernelEmbedding(8)).fit(arrays, y)
+    assert len(model.tried_) == 7 and not any("deviations" in name for name in model.tried_)
+
+
+@pytest.mark.parametrize(("gain", "taken"), [(-5.0, "kernel"), (1.9, "kernel"), (2.1, "learnt")])
+def test_in_doubt_the_prior_is_that_of_the_kernel(gain, taken):
+    assert _believed(1.0, 1.0 + gain / 50, n_bags=50) == taken
+
+
+@pytest.mark.parametrize(
+    ("losses", "taken"),
+    [
+        ({(False, 0): 0.0, (False, 5): 1.5, (False, 4): 1.9}, (False, 5)),  # mixed
+        ({(False, 0): 0.0, (False, 5): 2.5, (False, 4): 1.9}, (False, 4)),  # the simplest
+        ({(False, 4): 1.9, ("deviations", 4): 0.0}, (False, 4)),  # bags as they are
+        ({(False, 4): 2.1, ("deviations", 4): 0.0}, ("deviations", 4)),
+        ({(False, 5): 9.9, (True, 0): 0.0}, (False, 5)),
+        ({(False, 5): 10.1, (True, 0): 0.0}, (True, 0)),
+        ({(False, 5): 12.0, ("deviations", 4): 9.0, (True, 0): 0.0}, ("deviations", 4)),
+    ],
+)
+def test_which_kernel_is_taken_in_doubt(losses, taken):
+    mixed = {(way, 5) for way in (False, True, "deviations")}
+    per_bag = {place: loss / 100 for place, loss in losses.items()}
+    assert _in_doubt(per_bag, 100, mixed) == taken
+
+
 def test_bags_of_one_point_cannot_be_centred():
     with pytest.raises(bagwise.exceptions.BagwiseError, match="center"):
         DistributionGPRegressor(SMALL, center=True).fit([[[0.0]], [[1.0]]], [0.0, 1.0])
@@ -291,7 +404,7 @@ def test_bags_whose_points_are_all_equal_are_not_centred(level):
     arrays = [np.full((3, 1), level + value) for value in y]
     arrays[0] = arrays[0] + [[0.0], [0.1], [0.2]]
     model = DistributionGPRegressor(KernelEmbedding(10, kernel="auto")).fit(arrays, y)
-    assert not model.features_.centred
+    assert model.features_.centred is not True  # beside deviations, means are still there
     assert model.score(arrays, y) > 0.9
 
 

@@ -435,6 +435,26 @@ class StackedBags:
         points[np.abs(points) <= ROUNDING * np.abs(self.points).max(axis=0)] = 0.0
         return self.with_points(points, self.feature_names)
 
+    def with_deviations(self) -> Self:
+        """Return the same bags with, beside each column, how far values are from the bag's mean.
+
+        A point x becomes x and √(N/(N − 1)) |x − mean of its bag|, of twice as many columns: their
+        averages are the mean and the mean deviation of the bag. The factor makes up for the mean
+        being that of the same points; N is Kish's size, and counts as 2 or more.
+
+        Examples
+        --------
+        >>> from bagwise.bags.bags import Bags
+        >>> Bags.from_list([[[0.0], [2.0]], [[5.0]]]).with_deviations().points.round(3)
+        array([[0.   , 1.414], [2.   , 1.414], [5.   , 0.   ]])
+        """
+        factor = np.repeat(deviation_factor(self.effective_sizes), np.diff(self.offsets))
+        away = factor[:, None] * np.abs(self.centred().points)
+        points, names = np.hstack([np.asarray(self.points, np.float64), away]), self.feature_names
+        if names is not None:
+            names = (*names, *(f"deviation of {name}" for name in names))
+        return self.with_points(points, names)
+
     def without_covariates(self) -> Self:
         """Return the same bags without covariates."""
         return self._like(covariates=None, covariate_names=None)
@@ -559,3 +579,15 @@ def _check_same_columns(first: StackedBags, other: StackedBags, position: int) -
                 f"the same {what}s in the same order",
                 f"Give all the same {what}s, with the same names, before putting them together.",
             )
+
+
+def deviation_factor(sizes: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
+    """Return √(N/(N − 1)), by which deviations from a mean of N points itself are too small.
+
+    Examples
+    --------
+    >>> deviation_factor(np.array([1.0, 2.0, 4.0])).round(3)
+    array([1.414, 1.414, 1.155])
+    """
+    sizes = np.maximum(sizes, 2.0)
+    return np.sqrt(sizes / (sizes - 1.0))

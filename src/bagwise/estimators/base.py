@@ -294,7 +294,7 @@ class BagEstimator(ShowsLearnt, TakesBags):
         kept[out] = 0.0
         few = self._fit_head_alone(pooled, replace(task, weights=kept)) if len(out) else head
         floor = getattr(self, "covariance_floor", COVARIANCE_FLOOR)
-        prior = getattr(self, "prior", "kernel")
+        prior = getattr(self, "_prior_taken", getattr(self, "prior", "kernel"))
         parts = tuple(
             learning_problem(each, pooled.features, bags, task, training.what, floor, prior)
             for each in (few, head)
@@ -484,8 +484,8 @@ class BagEstimator(ShowsLearnt, TakesBags):
         bag : which of several bags, by its id or else its position
         """
         check_is_fitted(self)
-        bags = self._check_bags(one_bag(X, bag))
-        prediction = self.predict_dist(bags)
+        given = one_bag(X, bag)
+        bags, prediction = self._check_bags(given), self.predict_dist(given)
         said = getattr(prediction, "latent", prediction)  # before the link, or the range
         mean = float(getattr(said, "location", said.mean)[0])
         target = getattr(prediction, "target", "label")
@@ -499,7 +499,7 @@ class BagEstimator(ShowsLearnt, TakesBags):
         effects = self.effects_.mixing @ gamma
         rest = np.zeros(0) if bags.covariates is None else bags.covariates[0] - self.effects_.center
         return Explanation(
-            weighed(bags, getattr(self, "features_", None)),
+            function.shown(weighed(bags, getattr(self, "features_", None))),
             function,
             directions,
             prediction=prediction,
@@ -517,7 +517,7 @@ class BagEstimator(ShowsLearnt, TakesBags):
         response = head.response(head.embed(stats), design)
         slope = unit * response.slope
         directions = Directions.of(self.features_, slope * (stats.mean[0] - response.center))
-        function = Witness(self.features_, slope, float(slope @ response.center))
+        function = Witness.of(self.features_, slope, float(slope @ response.center), bags)
         return function, directions, response.level, response.gamma
 
     def predict_stats(self, stats: BagStats, bags: Bags) -> Any:

@@ -80,8 +80,9 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         of : class, by default of two the second, and of more the most probable one of the bag
         """
         check_is_fitted(self)
-        bags = self._check_bags(one_bag(X, bag))
-        said, heads = self.predict_dist(bags), heads_of(self.head_)
+        given = one_bag(X, bag)
+        bags, said = self._check_bags(given), self.predict_dist(given)
+        heads = heads_of(self.head_)
         if len(heads) == 1:
             k = 1 if of is None else place_of(of, self.classes_)
             latent, head, sign = said.latent, heads[0], 1.0 if k else -1.0

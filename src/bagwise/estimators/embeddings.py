@@ -219,9 +219,9 @@ class BagEmbedding(TransformerMixin, TakesBags):
         """Return the number of sets of features that are tried of these bags."""
         return self._count(bags.n_features)
 
-    def places_of(self, kind: type[Kernel], bags: Bags) -> list[int]:
+    def places_of(self, kind: type[Kernel], n_columns: int) -> list[int]:
         """Return which of the sets of features have a kernel of some kind."""
-        kernels = self._kernels(bags.n_features)
+        kernels = self._kernels(n_columns)
         each = [kernel for kernel in kernels for _ in self._scales(kernel)]
         return [place for place, kernel in enumerate(each) if isinstance(kernel, kind)]
 

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Float64, Shaped
 
 from bagwise.bags.bags import Bags, as_bags, n_axes
+from bagwise.bags.stacked import deviation_factor
 from bagwise.bags.validation import Objects, holds_objects, show
 from bagwise.exceptions import BagwiseError, BagwiseWarning, InvalidBagsError
 from bagwise.features.integrated_gradients import split_by_column
@@ -47,14 +48,52 @@ class Witness:
     Attributes
     ----------
     features : φ;  slope : (d,), v in units of the label;  offset : v·m0
+    beside : mean of the bag (p,) and a factor, if features are of points beside their deviations
+        from it, or None
     """
 
     features: Features
     slope: Float64[np.ndarray, " d"]
     offset: float
+    beside: tuple[Float64[np.ndarray, " p"], float] | None = None
+
+    @classmethod
+    def of(
+        cls, features: Features, slope: Float64[np.ndarray, " d"], offset: float, bag: Bags
+    ) -> Witness:
+        """Return that of one bag, as the features see it."""
+        if features.centred != "deviations":
+            return cls(features, slope, offset)
+        middle = bag.shares @ bag.points[:, : bag.n_features // 2]
+        return cls(
+            features, slope, offset, (middle, float(deviation_factor(bag.effective_sizes)[0]))
+        )
+
+    def seen(self, points: Shaped[np.ndarray, "n p"]) -> Shaped[np.ndarray, "n s"]:
+        """Return points as features see them: perhaps beside their deviations."""
+        if self.beside is None:
+            return points
+        middle, factor = self.beside
+        return np.hstack([points, factor * np.abs(points - middle)])
+
+    def shown(self, bag: Bags) -> Bags:
+        """Return a bag that features see without its deviations."""
+        if self.beside is None:
+            return bag
+        p, names = bag.n_features // 2, bag.feature_names
+        return bag.with_points(bag.points[:, :p], None if names is None else names[:p])
+
+    def by_column(self, points: Shaped[np.ndarray, "n p"]) -> Float64[np.ndarray, "n p"]:
+        """Split ψ at points by column; what a column adds by its deviation is its own."""
+        found = split_by_column(self.features, self.slope, self.seen(points))
+        return found if self.beside is None else np.add(*np.hsplit(found, 2))
 
     def __call__(self, points: Shaped[np.ndarray, "n p"]) -> Float64[np.ndarray, " n"]:
         """Return ψ at points in the units of the input."""
+        return self.at(self.seen(points))
+
+    def at(self, points: Shaped[np.ndarray, "n s"]) -> Float64[np.ndarray, " n"]:
+        """Return ψ at points as features see them."""
         step = max(1, BLOCK_ELEMENTS // len(self.slope))
         blocks = [points[start : start + step] for start in range(0, len(points), step)]
         return np.concatenate([self.features(block) @ self.slope for block in blocks]) - self.offset
@@ -209,23 +248,22 @@ class Explanation:
     @cached_property
     def reference(self) -> float:
         """Witness function at the average training point."""
-        return float(self.function(self.reference_point[None])[0])
+        self.need_columns()
+        features = self.function.features
+        return float(self.function.at(features.scaling.center[None])[0])  # type: ignore[attr-defined]
 
     @property
     def reference_point(self) -> Float64[np.ndarray, " p"]:
         """The average training point (p,)."""
         self.need_columns()
         features = self.function.features
-        return features.scaling.center  # type: ignore[attr-defined]
+        return features.scaling.center[: self.bags.n_features]  # type: ignore[attr-defined]
 
     @cached_property
     def point_columns(self) -> Float64[np.ndarray, "n p"]:
         """Contribution of each column of each point (N, p)."""
         self.need_columns()
-        function = self.function
-        return self.shares[:, None] * split_by_column(
-            function.features, function.slope, self.bags.points
-        )
+        return self.shares[:, None] * self.function.by_column(self.bags.points)
 
     @cached_property
     def columns(self) -> Float64[np.ndarray, " p"]:

@@ -40,7 +40,7 @@ from bagwise.estimators.embeddings import (
 )
 from bagwise.estimators.label_kinds import COUNTS, LabelKind, check_positive, check_support
 from bagwise.exceptions import BagwiseError
-from bagwise.features.kernels import Mixed
+from bagwise.features.kernels import Linear, Mixed
 from bagwise.features.maps import Features
 from bagwise.heads import gp_fit
 from bagwise.heads.base import AnyHead, Task, heads_of, places_of, some_of
@@ -59,7 +59,7 @@ from bagwise.likelihoods.student import Student
 from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.latent import Query
 
-PRIORS = ("learnt", "kernel")
+PRIORS = ("auto", "learnt", "kernel")
 INFERENCES = ("auto", "average", "evidence", "nuts")
 
 # Landmarks by default, and where kernels are compared; and points of a bag there, at most: those
@@ -101,8 +101,11 @@ OUT_OF_QUESTION = 12.0
 
 T = TypeVar("T")
 
-# Whether bags are centred, and which of the embedding's candidates is taken.
-Place = tuple[bool, int]
+# How bags are seen: as they are, centred, or with deviations from their mean beside each column.
+# And with it which of the embedding's candidates is taken.
+Way = bool | str
+Place = tuple[Way, int]
+DEVIATIONS = "deviations"
 
 # Labels are standardised unless they are constant; then there is nothing to learn.
 CONSTANT = 1e-9
@@ -114,7 +117,10 @@ CERTAIN = Scales(
 def _name(features: Features, place: int) -> str:
     """Return the kernel as a text; random frequencies have only a number."""
     name = repr(getattr(features, "kernel", f"candidate {place}"))
-    return f"{name} of centred bags" if features.centred else name
+    return (
+        name
+        + {False: "", True: " of centred bags", DEVIATIONS: " with deviations"}[features.centred]
+    )
 
 
 def _best(losses: dict[Place, float], most: int) -> list[Place]:
@@ -122,24 +128,34 @@ def _best(losses: dict[Place, float], most: int) -> list[Place]:
     return sorted(losses, key=losses.__getitem__)[:most]
 
 
-def _in_doubt(losses: dict[Place, float], n_bags: int, mixed: Collection[int]) -> Place:
+def _in_doubt(losses: dict[Place, float], n_bags: int, mixed: Collection[Place]) -> Place:
     """Return which of those to take whose evidence is about the largest.
 
     The best of those that mix kernels, at ``mixed`` places: where the evidence cannot tell, the
     kernel of the largest is the one that fits these labels best by chance, and is too sure. Else
-    the simplest: candidates become simpler from first to last. Bags are centred only where that is
-    worth more.
+    the simplest: bags as they are, and candidates become simpler from first to last. Bags are
+    centred only where that is worth more.
     """
-    as_they_are = {place: loss for place, loss in losses.items() if not place[0]}
-    gain = min(as_they_are.values(), default=np.inf) - min(losses.values())
+    placed = _placed(losses)
+    gain = min(placed.values(), default=np.inf) - min(losses.values())
     if n_bags * gain <= NO_REASON_TO_CENTRE:
-        losses = as_they_are
+        losses = placed
     least = min(losses.values())
     good = [place for place in losses if n_bags * (losses[place] - least) <= NO_REASON]
-    for_all = [place for place in good if place[1] in mixed]
+    for_all = [place for place in good if place in mixed]
     if for_all:
         return min(for_all, key=losses.__getitem__)
     return max(good, key=lambda place: (not place[0], place[1]))
+
+
+def _placed(losses: dict[Place, float]) -> dict[Place, float]:
+    """Return those of bags that are not centred, and so have not lost where they were."""
+    return {place: loss for place, loss in losses.items() if place[0] is not True}
+
+
+def _believed(learnt: float, kernel: float, n_bags: int) -> str:
+    """Return which prior to take by −log evidence per bag: in doubt the kernel's, the simpler."""
+    return "kernel" if n_bags * (kernel - learnt) <= NO_REASON else "learnt"
 
 
 def _at_once(work: Callable[[T], AnyHead], each: Iterable[T]) -> list[AnyHead]:
@@ -156,9 +172,11 @@ def _with_share(head: Any, earlier: Any) -> Any:
     return replace(head, bag_share=share)
 
 
-def _seen(bags: Bags, centred: bool) -> Bags:
+def _seen(bags: Bags, way: Way) -> Bags:
     """Return bags as the model is to see them."""
-    return bags.centred() if centred else bags
+    if way == DEVIATIONS:
+        return bags.with_deviations()
+    return bags.centred() if way else bags
 
 
 def _cut_in_two(bags: Bags, features: Features) -> tuple[BagStats, list[BagStats]]:
@@ -212,6 +230,8 @@ class DistributionGP(BagEstimator):
     # one that was chosen; and those of each.
     _near: Scales | None = None
     _found: dict[Place, Scales]
+    # The prior that the evidence has decided for, within a fit.
+    _decided: str | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit to bags X and labels y (n_bags,), as every other model.
@@ -305,7 +325,7 @@ class DistributionGP(BagEstimator):
         ``losses`` are those with few landmarks. Features are those of all ``bags``; where ``few``
         are not all of these, some points of each are enough to compare them.
         """
-        n_bags, mixed = bags.n_bags, self.embedding.places_of(Mixed, bags)
+        n_bags, mixed = bags.n_bags, self._mixed(bags)
         whole = few.n_points == bags.n_points
         seen = few if whole else few.some(np.arange(few.n_bags), COMPARED_POINTS)
         likely = [_in_doubt(losses, n_bags, mixed), *_best(losses, SHORTLIST)]
@@ -323,21 +343,65 @@ class DistributionGP(BagEstimator):
         if not pooled:
             as_they_are = {place: loss for place, loss in losses.items() if not place[0]}
             return _in_doubt(as_they_are or losses, n_bags, mixed), None
+
+        def best_of(prior: str, places: Iterable[Place]) -> tuple[Place, AnyHead]:
+            heads = self._fit_places({place: pooled[place] for place in places}, task, prior)
+            best = _in_doubt({place: head.loss for place, head in heads.items()}, n_bags, mixed)
+            return best, heads[best]
+
+        best, head = best_of("kernel" if self.prior == "kernel" else "learnt", pooled)
+        if self.prior == "auto" and self._decided is None:
+            either = pooled if seen.n_bags <= gp_fit.TRIAL_BAGS else (best,)
+            other, simpler = best_of("kernel", either)
+            self._decided = _believed(head.loss, simpler.loss, n_bags)
+            if self._decided == "kernel":
+                best, head = other, simpler
+        self._near = heads_of(head)[0].scales  # if it is to be fitted once more
+        return best, (pooled[best], head)
+
+    def _fit_places(
+        self, pooled: dict[Place, Pooled], task: Task, prior: str
+    ) -> dict[Place, AnyHead]:
+        """Fit with one prior of embeddings, each near the scales that were found on few bags."""
         with Progress("fitting", len(pooled), wanted()) as bar:
 
             def fitted(place: Place) -> AnyHead:
-                problems = self._problems(pooled[place], task)
-                head = gp_fit.on_more(gp_fit.try_out(problems, self._found[place]), problems)
+                head = self._fit_near(pooled[place], task, prior, self._found[place])
                 bar.advance()
                 return head
 
-            heads = dict(zip(pooled, _at_once(fitted, pooled), strict=True))
-        best = _in_doubt({place: head.loss for place, head in heads.items()}, n_bags, mixed)
-        self._near = heads_of(heads[best])[0].scales  # if it is to be fitted once more
-        return best, (pooled[best], heads[best])
+            return dict(zip(pooled, _at_once(fitted, pooled), strict=True))
+
+    def _fit_near(self, pooled: Pooled, task: Task, prior: str, near: Scales | None) -> AnyHead:
+        """Fit with one prior of embeddings."""
+        problems, near = self._of_prior(pooled, task, prior, near)
+        return gp_fit.on_more(gp_fit.try_out(problems, near), problems)
+
+    def _of_prior(
+        self, pooled: Pooled, task: Task, prior: str, near: Scales | None
+    ) -> tuple[gp_fit.Problems, Scales | None]:
+        """Return problems with one prior of embeddings, and where to begin.
+
+        Scales that were found are those of the learnt prior, and the tilt is in units of it.
+        """
+        problems = self._problems(pooled, task, prior)
+        undecided = self.prior == "auto" and self._decided is None
+        if near is not None and undecided and prior == "kernel":
+            near = replace(near, tilt=problems[0].start.tilt)
+        return problems, near
+
+    def _mixed(self, bags: Bags) -> set[Place]:
+        """Return the candidates whose kernels are mixed."""
+        p = bags.n_features
+        columns: dict[Way, int] = {False: p, True: p, DEVIATIONS: 2 * p}
+        return {
+            (way, place)
+            for way, n_columns in columns.items()
+            for place in self.embedding.places_of(Mixed, n_columns)
+        }
 
     def _try_out(
-        self, bags: Bags, task: Task, ways: Sequence[bool]
+        self, bags: Bags, task: Task, ways: Sequence[Way]
     ) -> dict[Place, tuple[str, float]]:
         """Fit candidates to some of the bags; return name and −log evidence per bag of each.
 
@@ -346,16 +410,14 @@ class DistributionGP(BagEstimator):
         """
         few = some_of(bags.n_bags, gp_fit.TRIAL_BAGS)
         bags, task = bags.some(few, TRIAL_POINTS), task.take(few)
-        tried = dict[Place, tuple[str, float]]()
-        places = list(range(self.embedding.count(bags)))
-        with Progress("choosing a kernel", len(places), wanted()) as bar:
+        tried, every = dict[Place, tuple[str, float]](), dict[Place, Pooled]()
+        with Progress("choosing a kernel", self.embedding.count(bags), wanted()) as bar:
             for way in ways:
-                if tried:
-                    known = {place: loss for place, (_, loss) in tried.items()}
-                    places = [place for _, place in _best(known, CENTRED)]
-                features = self._features(bags, way, TRIAL_LANDMARKS)
+                likely = self._likely(way, bags, tried) if tried else None
+                features = [] if likely == [] else self._features(bags, way, TRIAL_LANDMARKS)
                 if not features:
                     continue
+                places = list(range(len(features))) if likely is None else likely
                 some = [features[place] for place in places]
                 summed = self._summed(_seen(bags, way), some, exact=False)
                 pooled = dict(zip(places, summed, strict=True))
@@ -367,7 +429,29 @@ class DistributionGP(BagEstimator):
                 for place, head in heads.items():
                     tried[way, place] = _name(pooled[place].features, place), float(head.loss)
                     self._found[way, place] = heads_of(head)[0].scales
+                    every[way, place] = pooled[place]
+        if self.prior == "auto":
+            best = min(tried, key=lambda at: tried[at][1])
+            self._rule_out(every[best], task, self._found[best], tried[best][1])
         return tried
+
+    def _rule_out(self, pooled: Pooled, task: Task, near: Scales, learnt: float) -> None:
+        """Decide for the learnt prior if that of the kernel is out of the question on few bags."""
+        with one_thread("blas"):
+            lacks = gp_fit.try_out(*self._of_prior(pooled, task, "kernel", near)).loss - learnt
+        if lacks * len(task.labels) > OUT_OF_QUESTION:
+            self._decided = "learnt"
+
+    def _likely(self, way: Way, bags: Bags, tried: dict[Place, tuple[str, float]]) -> list[int]:
+        """Return the candidates to be tried with bags that are not seen as they are.
+
+        With deviations only the linear kernel, to which a bag is then means and mean deviations:
+        the others see how values are spread without them.
+        """
+        if way == DEVIATIONS:
+            return self.embedding.places_of(Linear, 2 * bags.n_features)
+        known = {place: loss for place, (_, loss) in tried.items() if not place[0]}
+        return [place for _, place in _best(known, CENTRED)]
 
     def _fit_candidates(
         self, pooled: dict[int, Pooled], task: Task, losses: list[float], bar: Progress
@@ -395,20 +479,20 @@ class DistributionGP(BagEstimator):
         likely = [place for place, head in found.items() if head.loss < enough]
         return found | dict(zip(likely, _at_once(gone_on, likely), strict=True))
 
-    def _features(self, bags: Bags, centred: bool, most: int | None = None) -> list[Any]:
-        """Return the candidates' features, of bags that are centred or not.
+    def _features(self, bags: Bags, way: Way, most: int | None = None) -> list[Any]:
+        """Return the candidates' features, of bags as they are seen.
 
         ``most`` is how many features there are at most, if there is to be a limit. There are none
         if what is left of bags that may be centred has not enough points for the landmarks.
         """
         embedding = self.embedding if most is None else self.embedding.reduced(most)
         try:
-            found: list[Any] = embedding.candidates(_seen(bags, centred), most or LANDMARKS)
+            found: list[Any] = embedding.candidates(_seen(bags, way), most or LANDMARKS)
         except BagwiseError:
-            if centred and isinstance(self.center, str):
+            if way and self.center == "auto":
                 return []
             raise
-        return [replace(each, centred=True) for each in found] if centred else found
+        return [replace(each, centred=way) for each in found] if way else found
 
     @staticmethod
     def _summed(seen: Bags, some: Sequence[Features], *, exact: bool = True) -> Iterator[Pooled]:
@@ -422,22 +506,28 @@ class DistributionGP(BagEstimator):
         for features, stats in zip(some, summarise_each(seen, some, thrift=thrift), strict=True):
             yield Pooled(features, stats)
 
-    def _ways(self, bags: Bags) -> tuple[bool, ...]:
-        """Return whether bags are to be centred: no, yes, or both are to be tried."""
-        if not _switch("center", self.center):
-            return (False,)
+    def _ways(self, bags: Bags) -> tuple[Way, ...]:
+        """Return how bags are to be seen: in one way, or in each of several that are tried."""
+        asked = self._center()
         cannot = isinstance(bags, BagStream) or bags.sizes.max() == 1
-        if isinstance(self.center, str):
-            return (False,) if cannot or self.embedding.n_candidates == 1 else (False, True)
-        if cannot:
+        if asked == "auto":
+            tries = self.embedding.n_candidates > 1 and not cannot
+            return (False, True, DEVIATIONS) if tries else (False,)
+        if asked and cannot:
             raise wrong("center", self.center, "False for bags of one point, or read from a file")
-        return (True,)
+        return (asked,)
+
+    def _center(self) -> Way:
+        """Return how bags are to be seen, or "auto"."""
+        if isinstance(self.center, str) and self.center in ("auto", DEVIATIONS):
+            return self.center
+        if not isinstance(self.center, bool | np.bool_):
+            raise wrong("center", self.center, f'"auto", True, False or "{DEVIATIONS}"')
+        return bool(self.center)
 
     def has_shared_features(self) -> bool:
         """Whether features can be shared between candidates: if bags are seen as they are."""
-        return (self.center is False or isinstance(self.center, str)) and (
-            super().has_shared_features()
-        )
+        return self._center() in (False, "auto") and super().has_shared_features()
 
     def _check_bags(self, X: Any) -> Bags:
         return _seen(super()._check_bags(X), self.features_.centred)
@@ -445,7 +535,7 @@ class DistributionGP(BagEstimator):
     def _check_parameters(self) -> None:
         choice("prior", self.prior, PRIORS)
         _switch("size", self.size)
-        _switch("center", self.center)
+        self._center()
         sampling_or_auto(self.sampling)
         self._sampler()
 
@@ -453,6 +543,7 @@ class DistributionGP(BagEstimator):
         """Return the bags on which kernels were compared, and keep nothing of the comparison."""
         self.__dict__.pop("_near", None)
         self.__dict__.pop("_found", None)
+        self.__dict__.pop("_decided", None)
         return self.__dict__.pop("_few", None)
 
     def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
@@ -474,22 +565,32 @@ class DistributionGP(BagEstimator):
             raise wrong("inference", self.inference, f"{known} or bagwise.inference.NUTS()")
         return gp_fit.SCALE_DRAWS if self.inference == "nuts" else None
 
-    def _problems(self, pooled: Pooled, task: Task) -> gp_fit.Problems:
-        """Return the problem; of many classes, that of each against the rest."""
+    def _problems(self, pooled: Pooled, task: Task, prior: str | None = None) -> gp_fit.Problems:
+        """Return the problem; of many classes, that of each against the rest.
+
+        ``prior`` is that of embeddings, by default the one that is asked for or decided for.
+        """
         first, *others = task.against_the_rest
-        problem, counted = self._problem(pooled, first), task.weights > 0
+        problem = self._problem(pooled, first, prior or self._prior_taken)
+        counted = task.weights > 0
         return problem, *(replace(problem, labels=each.labels[counted]) for each in others)
 
-    def _problem(self, pooled: Pooled, task: Task) -> GPProblem:
-        if self.prior == "learnt":
+    @property
+    def _prior_taken(self) -> str:
+        """The prior of embeddings within a fit: learnt, as long as "auto" is not decided."""
+        return self._decided or ("learnt" if self.prior == "auto" else self.prior)
+
+    def _problem(self, pooled: Pooled, task: Task, prior: str) -> GPProblem:
+        learnt = prior == "learnt"
+        if learnt:
             model = pooled.learnt_model
         else:
             model = kernel_prior(pooled.features, pooled.stats, COVARIANCE_FLOOR)
         posterior, tau = model.posterior(pooled.stats), sampling_or_auto(self.sampling)
         free = list(Scales.names())
         start = Scales(
-            tilt=-1.0 if self.prior == "learnt" else 0.0,
-            prior_scale=1.0 if self.prior == "learnt" else posterior.moment_scale(),
+            tilt=-1.0 if learnt else 0.0,
+            prior_scale=1.0 if learnt else posterior.moment_scale(),
             sampling=1.0 if tau is None else tau,
         )
         if tau is not None:
@@ -530,8 +631,12 @@ class DistributionGP(BagEstimator):
         return problem if counted.all() else problem.take(counted)
 
     def _fit_head(self, pooled: Pooled, task: Task) -> AnyHead:
-        problems = self._problems(pooled, task)
-        return gp_fit.on_more(gp_fit.try_out(problems, self._near), problems)
+        head = self._fit_near(pooled, task, self._prior_taken, self._near)
+        if self.prior != "auto" or self._decided is not None:
+            return head
+        other = self._fit_near(pooled, task, "kernel", heads_of(head)[0].scales)
+        self._decided = _believed(head.loss, other.loss, len(task.labels))
+        return other if self._decided == "kernel" else head
 
     def _finish_head(self, pooled: Pooled, head: AnyHead, task: Task) -> AnyHead:
         with one_thread("blas"):  # as for any other head
@@ -587,6 +692,19 @@ class DistributionGP(BagEstimator):
         return getattr(heads_of(self.head_)[0], "draws", None)
 
     @property
+    def prior_(self) -> str:
+        """The prior of embeddings that was taken, "learnt" or "kernel".
+
+        In coordinates of the kernel's the norm of a function is diagonal; in those of a learnt one
+        it is not, unless there is one direction alone, in which the two are the same.
+        """
+        if self.prior != "auto":
+            return self.prior
+        head: Any = heads_of(self.head_)[0]
+        norms = getattr(head, "mode", head).model.function_map
+        return "learnt" if np.count_nonzero(norms) > len(norms) else "kernel"
+
+    @property
     def sampling_(self) -> float:
         """τ that was used: 1 if the points are a sample of the bag, 0 if they are all of it.
 
@@ -614,16 +732,17 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
     embedding : KernelEmbedding or FourierEmbedding, optional
         Features of the points; by default ``KernelEmbedding(kernel="auto")``: kernel and bandwidth
         of the largest evidence.
-    prior : "learnt" or "kernel"
-        Covariance of embeddings between bags: as the bags show it, or that of the kernel.
+    prior : "auto", "learnt" or "kernel"
+        Covariance of embeddings between bags: as the bags show it, or that of the kernel; by
+        default whichever has the larger evidence, in doubt that of the kernel.
     sampling : "auto" or float
         τ: 1 if the points are a sample of what the bag is, 0 if they are all of it; or learnt.
     size : "auto" or False
         Whether the label may depend on log N itself, as far as the evidence asks for it.
-    center : "auto", True or False
+    center : "auto", True, False or "deviations"
         Whether points count less the mean of their bag, so that only the shape of a bag matters and
-        not where it is; by default, where there are kernels to choose from, whichever has the
-        larger evidence.
+        not where it is; or, with "deviations", beside how far they are from it, in each column. By
+        default, where there are kernels to choose from, whichever has the larger evidence.
     spread : "auto" or False
         Whether the width of predictions may depend on what is predicted and on log N, as far as
         residuals left out ask for it.
@@ -678,7 +797,7 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         self,
         embedding: BagEmbedding | None = None,
         *,
-        prior: str = "learnt",
+        prior: str = "auto",
         sampling: float | str = "auto",
         size: bool | str = "auto",
         center: bool | str = "auto",
@@ -840,7 +959,7 @@ class DistributionGPClassifier(DistributionGP, BagClassifier):
         self,
         embedding: BagEmbedding | None = None,
         *,
-        prior: str = "learnt",
+        prior: str = "auto",
         sampling: float | str = "auto",
         size: bool | str = "auto",
         center: bool | str = "auto",

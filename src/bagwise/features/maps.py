@@ -402,8 +402,8 @@ class Features(Protocol):
         ...
 
     @property
-    def centred(self) -> bool:
-        """Whether they are features of points less the mean of their bag."""
+    def centred(self) -> bool | str:
+        """Whether they are features of points less the mean of their bag, or beside it."""
         ...
 
     @property
@@ -444,7 +444,8 @@ class LandmarkFeatures:
     scaling : Scaling of the points
     landmarks : (d, p) scaled landmarks u, or objects
     function_landmarks : (s, p) scaled landmarks z, or None for z = u
-    centred : whether they are features of points less the mean of their bag
+    centred : whether they are features of points less the mean of their bag; "deviations" if of
+        points with their distance from it beside each column
     point_weights : (d,), g of the learnt weights w(x) = exp(g·φ(x)) of points, or None
 
     Examples
@@ -459,7 +460,7 @@ class LandmarkFeatures:
     scaling: Scaling
     landmarks: Float64[np.ndarray, "d p"] | Objects
     function_landmarks: Float64[np.ndarray, "s p"] | Objects | None = None
-    centred: bool = False
+    centred: bool | str = False
     point_weights: Float64[np.ndarray, " d"] | None = None
 
     @property
@@ -577,7 +578,7 @@ class FourierFeatures(CoordinateFeatures):
 
     scaling: Scaling
     frequencies: Float64[np.ndarray, "m p"]
-    centred: bool = False
+    centred: bool | str = False
     point_weights: ClassVar[None] = None  # frequencies are drawn, and nothing of them is learnt
 
     @property

@@ -34,7 +34,8 @@ class NetworkFeatures(CoordinateFeatures):
     ----------
     scaling : Scaling of the points
     weights : W_l (inputs, outputs) of each layer;  biases : b_l (outputs,)
-    centred : whether they are features of points less the mean of their bag
+    centred : whether they are features of points less the mean of their bag; "deviations" if of
+        points with their distance from it beside each column
     point_weights : (d,), g of log w(x) = g·φ(x), or None
     image_shape : (height, width) or (height, width, channels) of the first columns, or ()
 
@@ -51,7 +52,7 @@ class NetworkFeatures(CoordinateFeatures):
     scaling: Scaling
     weights: tuple[Float64[np.ndarray, "i o"], ...]
     biases: tuple[Float64[np.ndarray, " o"], ...]
-    centred: bool = False
+    centred: bool | str = False
     point_weights: Float64[np.ndarray, " d"] | None = None
     image_shape: tuple[int, ...] = ()
 
@@ -141,7 +142,8 @@ class UserNetworkFeatures(CoordinateFeatures):
     network : what the user gave
     values : (w,), all its parameters, end to end
     probe : (k, d), outputs at fixed points, by which the network is known again
-    centred : whether they are features of points less the mean of their bag
+    centred : whether they are features of points less the mean of their bag; "deviations" if of
+        points with their distance from it beside each column
     point_weights : (d,), g of log w(x) = g·φ(x), or None
     """
 
@@ -151,7 +153,7 @@ class UserNetworkFeatures(CoordinateFeatures):
     network: Callable[..., Any] | tuple[Any, ...]
     values: Float64[np.ndarray, " w"]
     probe: Float64[np.ndarray, "k d"]
-    centred: bool = False
+    centred: bool | str = False
     point_weights: Float64[np.ndarray, " d"] | None = None
 
     @classmethod

@@ -105,7 +105,10 @@ DIMENSIONS = {
     "r": "effects",
 }
 CHAINS = {"c": "chains", "s": "draws"}
+# Features may see more columns than there are, see `check`.
+SEEN = {"p": "columns as they are seen"}
 OTHER_DIMENSIONS = {
+    **dict.fromkeys((Scaling, LandmarkFeatures, FourierFeatures), SEEN),
     FixedEffects: {"c": "covariates"},
     RunningSums: {"c": "covariates"},
     Draws: CHAINS,
@@ -386,6 +389,10 @@ def check(made: Any, path: str, reader: Reader) -> None:
     """Check what concerns several fields of an object at once, other than shapes."""
     if isinstance(made, FEATURES):
         z = getattr(made, "function_landmarks", None)
+        n_seen, way = len(made.scaling.center), made.centred
+        if way not in (False, True, "deviations") or (way == "deviations" and n_seen % 2):
+            raise unfit(f"{path}.centred", show(way), 'a bool, or "deviations" beside each column')
+        reader.bind("columns", n_seen // 2 if way == "deviations" else n_seen, path)
         reader.bind("features", made.n_outputs, path)
         reader.bind("functionals", made.n_outputs if z is None else len(z), path)
         if isinstance(made, LandmarkFeatures):

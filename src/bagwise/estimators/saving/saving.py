@@ -557,6 +557,8 @@ def _check_agreement(cls: type[BagEstimator], values: dict[str, Any], names: Col
             raise unfit("head.dof", f"{values['head'].dof:g}", "that of the likelihood")
     if "bags" in values:
         check_kernel(values["kernel"], values["bags"].points, "kernel")
+        if len(values["scaling"].center) != names.n_features:
+            raise unfit("scaling", "of other columns", f"{names.n_features}")
         of_bags = values["bags"].feature_names, values["bags"].covariate_names
         if of_bags != (names.feature_names, names.covariate_names):
             raise unfit("bags", "of columns of other names", "those of the model")

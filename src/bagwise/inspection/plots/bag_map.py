@@ -65,8 +65,9 @@ def embedding_map(model: Any, bags: Any, y: Any = None, *, ax: Axes | None = Non
     >>> type(embedding_map(model, bags, y)).__name__
     'Axes'
     """
-    bags = model._check_bags(as_bags(bags))
-    colors = _predicted(model, bags) if y is None else array_per_bag(y, bags.ids)
+    given = as_bags(bags)
+    bags = model._check_bags(given)
+    colors = _predicted(model, given) if y is None else array_per_bag(y, bags.ids)
     if colors.shape != (bags.n_bags,):
         raise InvalidLabelsError.because(
             f"y has shape {colors.shape}", f"({bags.n_bags},), one label per bag", "Give those."
