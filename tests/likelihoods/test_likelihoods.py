@@ -163,18 +163,16 @@ def test_logistic_in_the_tails():
 # ---------------------------------------------------------------- probability
 
 
-def smoothed_cdf(mean, var):
-    """Integrate Phi over N(mean, var) numerically, cut where the steep part of either is."""
+def smoothed_cdf(mean, var, link=stats.norm.cdf):
+    """Integrate the link over N(mean, var) numerically, cut where the steep part of either is."""
     if var == 0:
-        return stats.norm.cdf(mean)
+        return link(mean)
     sd = np.sqrt(var)
-    # Where Phi is steep, in units of the Gaussian; outside ±9 its density is below 1e-17.
+    # Where links are steep, in units of the Gaussian; outside ±9 its density is below 1e-17.
     cuts = [(at - mean) / sd for at in (-8.0, -2.0, 0.0, 2.0, 8.0)]
     cuts = [-9.0, *(cut for cut in cuts if abs(cut) < 9), 9.0]
     return sum(
-        integrate.quad(
-            lambda t: stats.norm.cdf(mean + sd * t) * stats.norm.pdf(t), *ends, epsabs=1e-11
-        )[0]
+        integrate.quad(lambda t: link(mean + sd * t) * stats.norm.pdf(t), *ends, epsabs=1e-11)[0]
         for ends in pairwise(cuts)
     )
 
@@ -184,6 +182,14 @@ def test_probit_probability_is_the_integral_over_the_bag(var):
     means = np.linspace(-6, 6, 7)
     expected = [smoothed_cdf(mean, var) for mean in means]
     found = Probit().probability(means, np.full_like(means, var))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("var", [0.0, 1e-6, 1e-3, 0.1, 1.0, 10.0, 1e2, 1e4])
+def test_logistic_probability_is_the_integral_over_what_is_open(var):
+    means = np.linspace(-6, 6, 7)
+    expected = [smoothed_cdf(mean, var, stats.logistic.cdf) for mean in means]
+    found = Logistic().probability(means, np.full_like(means, var))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
 
 

@@ -108,7 +108,9 @@ class PosteriorHead:
         fixed = self.start.likelihood.fixed_noise
         noise = self._noise_var(draws) if fixed is None else np.zeros(len(w))
         found = Latent(mean, var, posterior.var_of, np.zeros(len(posterior)), noise)
-        return found if self.sureness is None else found.times(self.sureness(posterior.asked_sizes))
+        if self.sureness is None:
+            return found
+        return found.times(self.sureness.factors(posterior, var))
 
     def response(self, posterior: EmbeddingPosterior, design: Design) -> Response:
         """Return the average over the draws of v = W (1 − κ) P w, for the bag's size."""
@@ -116,7 +118,10 @@ class PosteriorHead:
         w, gamma = (part.reshape(-1, part.shape[2]) for part in (draws.w, draws.gamma))
         slope = posterior.slope(w @ model.function_map.T)
         found = Response(slope, model.prior_mean, 0.0, gamma.mean(axis=0))
-        return found if self.sureness is None else found.times(self.sureness(posterior.asked_sizes))
+        if self.sureness is None:
+            return found
+        first = posterior.take(np.array([0]))
+        return found.times(self.sureness.factors(first, first.linear(w)[1]))
 
     @property
     def noise_var(self) -> float:

@@ -118,24 +118,36 @@ class ShrinkageHead:
 
     def latent(self, posterior: EmbeddingPosterior, design: Design) -> Latent:
         """Predict from the posterior of each bag's embedding."""
-        mean, var = posterior.linear(self.w[None])
+        mean, var = self._linear(posterior)
         noise = self.noise_var if self.likelihood.fixed_noise is None else 0.0
         weights = np.zeros(len(posterior))
         if self.cov is not None:
-            spread, q = self.model.function_map, len(self.w)
-            rows = np.column_stack([posterior.mean @ spread, design])
+            rows = np.column_stack([posterior.mean @ self.model.function_map, design])
             weights = np.sum((rows @ self.cov) * rows, axis=1)
-            own = np.sum((spread @ self.cov[:q, :q]) * spread, axis=1)
-            var = var + posterior.var @ own  # E w^T C w has the spread of w, too
         mean = mean + design @ self.gamma
         found = Latent(mean, var, posterior.var_of, weights, np.array([noise]))
-        return found if self.sureness is None else found.times(self.sureness(posterior.asked_sizes))
+        if self.sureness is None:
+            return found
+        return found.times(self.sureness.factors(posterior, var))
+
+    def _linear(
+        self, posterior: EmbeddingPosterior
+    ) -> tuple[Float64[np.ndarray, "1 n"], Float64[np.ndarray, "1 l"]]:
+        """Return mean and variance of w·e_i, but for what is open of w in the mean."""
+        mean, var = posterior.linear(self.w[None])
+        if self.cov is None:
+            return mean, var
+        spread, q = self.model.function_map, len(self.w)
+        own = np.sum((spread @ self.cov[:q, :q]) * spread, axis=1)
+        return mean, var + posterior.var @ own  # E w^T C w has the spread of w, too
 
     def response(self, posterior: EmbeddingPosterior, design: Design) -> Response:
         """Return v = W (1 − κ) P w for the size of the bag."""
         slope = posterior.slope((self.model.function_map @ self.w)[None])
         found = Response(slope, self.model.prior_mean, 0.0, self.gamma)
-        return found if self.sureness is None else found.times(self.sureness(posterior.asked_sizes))
+        if self.sureness is None:
+            return found
+        return found.times(self.sureness.factors(posterior, self._linear(posterior)[1]))
 
     def learning_start(self) -> LearningStart:
         """Return where features are learnt from, by the model that the weights are the mode of."""

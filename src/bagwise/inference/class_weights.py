@@ -89,7 +89,7 @@ class ClassWeights:
     sites : s and n of each label;  var : (m,), ν̄ of each size;  pressed : (d,), Σ b C
     loss : −log p(y)
     moved : how far the last sweep still moved sites or log ν̄
-    left_out : mean and variance (n,) of each u_i without its own label
+    left_out : mean and variance (n,) of each u_i without its own label, and ν̄_i
     """
 
     mean: PerWeight
@@ -99,7 +99,7 @@ class ClassWeights:
     pressed: Float64[np.ndarray, " d"]
     loss: float
     moved: float
-    left_out: tuple[Float64[np.ndarray, " n"], Float64[np.ndarray, " n"]]
+    left_out: tuple[Float64[np.ndarray, " n"], Float64[np.ndarray, " n"], Float64[np.ndarray, " n"]]
 
     def sites_in_latent(self, problem: ShrinkageProblem) -> Sites:
         """Return s and n for ξ itself."""
@@ -270,7 +270,7 @@ def _swept(sweeper: _Sweeper) -> ClassWeights | None:
         sweeper.pressed,
         sweeper.loss(),
         far,
-        (sweeper.around, sweeper.left_var),
+        (sweeper.around, sweeper.left_var, sweeper.var[sweeper.problem.size_of]),
     )
 
 

@@ -301,7 +301,7 @@ class MarginalMode:
     center, scale_cov : (k,) and (k, k), mode and covariance of the coordinates c
     loss : −log evidence per bag, up to a constant that depends on the labels only
     left_out : of classes, mean and variance (n,) of the standardised latent value of each bag
-        without its own label; else None
+        without its own label, and ν̄ of each; else None
     """
 
     phi: PerScale
@@ -318,7 +318,7 @@ class MarginalMode:
     center: PerScale
     scale_cov: Square
     loss: float
-    left_out: tuple[Float64[np.ndarray, " n"], Float64[np.ndarray, " n"]] | None = None
+    left_out: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
 
 def find_marginal_mode(problem: ShrinkageProblem, priors: ScalePriors, start: Mode) -> MarginalMode:

@@ -6,8 +6,6 @@ that f has the mean and the variance that it has with the label itself in that p
 References
 ----------
 Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, section 3.6.
-Monahan and Stefanski (1992), Normal scale mixture approximations to F*(z) and computation of the
-logistic-normal integral.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from jaxtyping import Float64
 from scipy.special import ndtr
 
 from bagwise.likelihoods.base import ClassLikelihood
+from bagwise.likelihoods.logistic import PROBIT_SHARES, PROBIT_SLOPES
 from bagwise.likelihoods.probit import Probit
 
 Vector = Float64[np.ndarray, " n"]
@@ -32,32 +31,8 @@ LEAST_LEFT = 1e-10
 REACH, BENDS, NEWTON_STEPS = 9.0, 6.0, 50
 LEGENDRE = np.polynomial.legendre.leggauss(30)
 
-# 1/(1 + e^−x) as a mixture of probits, Σ share Φ(slope x), to 3e-9 (Monahan and Stefanski 1992),
-# and the latent value below which its log is no longer that of the link.
-PROBIT_SHARES = np.array(
-    [
-        0.003246343272134,
-        0.051517477033972,
-        0.195077912673858,
-        0.315569823632818,
-        0.274149576158423,
-        0.131076880695470,
-        0.027912418727972,
-        0.001449567805354,
-    ]
-)
-PROBIT_SLOPES = np.array(
-    [
-        1.365340806296348,
-        1.059523971016916,
-        0.830791313765644,
-        0.650732166639391,
-        0.508135425366489,
-        0.396313345166341,
-        0.308904252267995,
-        0.238212616409306,
-    ]
-)
+# The latent value below which the log of a mixture of probits is no longer that of the logistic
+# link.
 MOST_WRONG = -12.0
 
 
