@@ -57,6 +57,16 @@ def test_impute_equals_fillna_with_the_median(convert):
     assert read_bags(convert(later), schema=schema).bags.points[0, 0] == schema.fill["x"]
 
 
+@pytest.mark.parametrize("n_rows", [39, 40])  # one value in the middle, or two
+@pytest.mark.parametrize("place", ["features", "covariates"])
+def test_medians_of_the_largest_numbers_are_refused_without_a_raw_warning(n_rows, place):
+    table = pd.DataFrame({"bag": np.arange(n_rows) // 8, "x": 1.0, "z": 1e308})
+    table.loc[3, "z"] = np.nan
+    roles = {"features": ["x", "z"]} if place == "features" else {"covariates": ["z"]}
+    with pytest.raises(BagwiseError, match=r"column 'z' is 1e\+308; expected a finite number"):
+        Bags.from_frame(table, bag="bag", missing="impute", **roles)
+
+
 def test_drop_equals_dropna(convert):
     table = gappy()
     table.loc[table["clinic"] == 3, "z"] = np.nan

@@ -595,7 +595,8 @@ def medians(names: list[str], rows: Float64[np.ndarray, "n q"]) -> list[float]:
                 "at least one number to take the median of",
                 "Leave it out of the features and covariates.",
             )
-        found += np.nanmedian(columns, axis=1).tolist()
+        columns *= 0.5  # or the sum of the two in the middle may be too large for a number
+        found += (2.0 * np.nanmedian(columns, axis=1)).tolist()
     return found
 
 
