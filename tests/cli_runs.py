@@ -17,9 +17,16 @@ import pytest
 
 from bagwise.cli import main
 
+# A model that is fitted at once, where it matters little which; and a process without a search.
+QUICK = ("--model", "shrinkage", "--set", "n_landmarks=6", "--set", "bandwidth=1.0")
+QUICK_GP = (*QUICK[2:], "--set", "kernel=rbf")
 
-def bagwise(*arguments, cwd):
-    """Run the command line in this process, which is much faster; return how it ended."""
+
+def bagwise(*arguments, cwd, raw=False):
+    """Run the command line in this process, which is much faster; return how it ended.
+
+    Standard output is text, or bytes if they are asked for (``raw``).
+    """
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
     with (
         contextlib.chdir(cwd),
@@ -35,14 +42,15 @@ def bagwise(*arguments, cwd):
             code = stop.code or 0
     out.flush()
     err.flush()
-    return Ended(code, out.buffer.getvalue().decode(), err.buffer.getvalue().decode())
+    found = out.buffer.getvalue()
+    return Ended(code, found if raw else found.decode(), err.buffer.getvalue().decode())
 
 
 class Ended(NamedTuple):
     """How a command ended."""
 
     returncode: int
-    stdout: str
+    stdout: str | bytes
     stderr: str
 
 

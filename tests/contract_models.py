@@ -54,6 +54,7 @@ MODELS = CORE | {
     "shrinkage-learnt": ShrinkageRegressor(SMALL, **GIVEN, prior="learnt"),
     "bdr-learnt": BDRRegressor(SMALL, inference="laplace", prior="learnt"),
     "shrinkage-matern": ShrinkageRegressor(small(kernel=Matern(smoothness=2.5)), **GIVEN),
+    "gp-evidence": DistributionGPRegressor(SMALL, inference="evidence"),
     "gp-auto": DistributionGPRegressor(KernelEmbedding(8, kernel="auto")),
     "gp-kernel-prior": DistributionGPRegressor(SMALL, prior="kernel", sampling=1.0, size=False),
     "gp-student": DistributionGPRegressor(SMALL, likelihood="student"),
@@ -85,8 +86,13 @@ every_fitted = pytest.mark.parametrize(  # needs only `fitted`
     "name", [*MODELS, *LINKED, *SAMPLED_NAMES]
 )
 core_model = pytest.mark.parametrize("name", CORE)  # where a test fits many times
-tool_model = pytest.mark.parametrize(  # where what is tested is of all: BDR takes longest
-    "name", [pytest.param(name, marks=[pytest.mark.long] * ("bdr" in name)) for name in CORE]
+SLOW = ("bdr-laplace", "gp")  # those that draw weights or scales
+tool_model = pytest.mark.parametrize(  # where what is tested is of all models
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] * (name in SLOW))
+        for name in [*CORE, "gp-evidence"]
+    ],
 )
 core_or_sampled = pytest.mark.parametrize("name", [*CORE, *SAMPLED_NAMES])
 every_class = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)

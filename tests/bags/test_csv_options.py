@@ -11,7 +11,7 @@ from bagwise.bags.bags import Bags
 from bagwise.bags.tables.files import open_table, table_columns
 from bagwise.bags.tables.reader import read_bags
 from bagwise.exceptions import BagwiseError
-from cli_runs import bagwise, done, make_rows, refused, write
+from cli_runs import QUICK, bagwise, done, make_rows, refused, write
 
 N = 40
 
@@ -220,7 +220,7 @@ def folder(tmp_path_factory):
     table = make_rows()
     write(table, folder / "plain.csv")
     table.to_pandas().to_csv(folder / "german.csv", sep=";", decimal=",", index=False)
-    fit = ("--bag", "person", "--label", "age", "--features", "a,b", "--out")
+    fit = ("--bag", "person", "--label", "age", "--features", "a,b", *QUICK, "--out")
     done(bagwise("fit", "plain.csv", *fit, "plain.bagwise", cwd=folder))
     marks = ("--sep", ";", "--decimal", ",")
     done(bagwise("fit", "german.csv", *fit, "german.bagwise", *marks, cwd=folder))
@@ -267,7 +267,8 @@ def test_codes_of_missing_values_are_remembered(folder, tmp_path):
     table = make_rows().to_pandas()
     table.loc[[3, 5], "a"] = -999.0
     table.to_csv(tmp_path / "t.csv", index=False)
-    fit = ("fit", "t.csv", "--bag", "person", "--label", "age", "--out", "m", "--features", "a,b")
+    fit = ("fit", "t.csv", "--bag", "person", "--label", "age", "--features", "a,b", *QUICK)
+    fit = (*fit, "--out", "m")
     told = bagwise(*fit, "--na", "-999", "--missing", "drop", cwd=tmp_path)
     done(told)
     assert "Left out 2 of 440 rows" in told.stderr
@@ -281,17 +282,18 @@ def test_codes_of_missing_values_are_remembered(folder, tmp_path):
 def test_a_folder_of_csv_at_a_shell(folder, tmp_path):
     parts(tmp_path / "points", make_rows().to_pandas())
     run = ("--bag", "person", "--label", "age", "--features", "a,b", "--out", "m")
-    done(bagwise("fit", "points", *run, cwd=tmp_path))
+    done(bagwise("fit", "points", *run, *QUICK, cwd=tmp_path))
     assert done(bagwise("info", "points", "--json", cwd=tmp_path))["rows"] == 440
     told = done(bagwise("predict", "m", "points", "--json", cwd=tmp_path))
     plain = ("predict", folder / "plain.bagwise", folder / "plain.csv", "--json")
     assert told == done(bagwise(*plain, cwd=tmp_path))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_was_left_out_is_in_the_notes_the_model_and_the_page(tmp_path):
     write(make_rows(), tmp_path / "t.csv")
     run = ("t.csv", "--bag", "person", "--label", "age")
-    told = bagwise("fit", *run, "--out", "m", cwd=tmp_path)
+    told = bagwise("fit", *run, *QUICK, "--out", "m", cwd=tmp_path)
     done(told)
     assert "note: Left out 1 column: 'site' (text, such as 'north')" in told.stderr.replace(
         "'south'", "'north'"
@@ -302,6 +304,6 @@ def test_what_was_left_out_is_in_the_notes_the_model_and_the_page(tmp_path):
     done(bagwise("report", *run, "--model", "blr", "--folds", "2", cwd=tmp_path))
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Columns that are not used" in page and "<strong>site</strong>: text, such as" in page
-    quiet = bagwise("fit", *run, "--features", "a,b", "--out", "m", cwd=tmp_path)
+    quiet = bagwise("fit", *run, *QUICK, "--features", "a,b", "--out", "m", cwd=tmp_path)
     done(quiet)
     assert "Left out" not in quiet.stderr

@@ -13,9 +13,9 @@ import pytest
 
 from bagwise.bags.bags import Bags
 from bagwise.exceptions import BagwiseError
-from cli_runs import bagwise, done, in_process, make_rows, refused, write
+from cli_runs import QUICK, bagwise, done, in_process, make_rows, refused, write
 
-FIT = ("--bag", "person", "--label", "age", "--features", "a,b", "--out", "m.bagwise")
+FIT = ("--bag", "person", "--label", "age", "--features", "a,b", *QUICK, "--out", "m.bagwise")
 READERS = {"csv": Bags.from_csv, "parquet": Bags.from_parquet, "stream": Bags.scan_parquet}
 
 
@@ -176,4 +176,5 @@ def test_an_infinite_label_at_a_shell(tmp_path, ending):
         line = ("fit", *roles, "age2", "--out", "m", "--task", task)
         refused(bagwise(*line, cwd=tmp_path), "label column 'age2' is -inf")
     codes = ("--na", "inf", "--missing", "drop", "--json")
-    assert done(bagwise("fit", *roles, "age", "--out", "m", *codes, cwd=tmp_path))["bags"] == 39
+    line = ("fit", *roles, "age", "--out", "m", *QUICK, *codes)
+    assert done(bagwise(*line, cwd=tmp_path))["bags"] == 39

@@ -10,18 +10,19 @@ import pyarrow.parquet as pq
 import pytest
 
 import bagwise as library
-from cli_runs import bagwise, done, in_process, make_rows, refused, write
+from cli_runs import QUICK, QUICK_GP, bagwise, done, in_process, make_rows, refused, write
 
 FIT = ("--bag", "person", "--label", "age", "--features", "a,b")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with points as Parquet, and a model fitted to them by the command."""
+    """A folder with points as Parquet, and two models fitted to them by the command."""
     folder = tmp_path_factory.mktemp("cli")
     write(make_rows(), folder / "points.parquet")
     write(make_rows(10, seed=1).drop_columns(["age"]), folder / "new.parquet")
     done(in_process("fit", "points.parquet", *FIT, "--out", "age.bagwise", cwd=folder))
+    done(bagwise("fit", "points.parquet", *FIT, *QUICK, "--out", "quick.bagwise", cwd=folder))
     return folder
 
 
@@ -32,11 +33,11 @@ def rows_of(path):
 
 
 def test_fit_says_what_it_did(folder):
-    answer = done(bagwise("fit", "points.parquet", *FIT, "--out", "x.bagwise", cwd=folder))
-    assert answer.startswith(
+    fit = ("fit", "points.parquet", *FIT, *QUICK_GP, "--out", "x.bagwise")
+    assert done(bagwise(*fit, cwd=folder)).startswith(
         "DistributionGPRegressor fitted to 40 bags of 2 to 20 points (440 in all)"
     )
-    facts = done(bagwise("fit", "points.parquet", *FIT, "--out", "x.bagwise", "--json", cwd=folder))
+    facts = done(bagwise(*fit, "--json", cwd=folder))
     assert facts["bags"] == 40 and facts["out"] == "x.bagwise" and facts["label_least"] > 1
 
 
@@ -80,10 +81,10 @@ def test_the_ending_says_how_predictions_are_written(folder, name):
 @pytest.mark.parametrize("name", ["points.csv", "points.csv.gz"])
 def test_text_files_give_what_parquet_gives(folder, name, tmp_path):
     write(make_rows(), tmp_path / name)
-    done(bagwise("fit", name, *FIT, "--out", "m.bagwise", cwd=tmp_path))
+    done(bagwise("fit", name, *FIT, *QUICK, "--out", "m.bagwise", cwd=tmp_path))
     new = folder / "new.parquet"
     done(bagwise("predict", "m.bagwise", new, "--out", "p.csv", cwd=tmp_path))
-    done(bagwise("predict", folder / "age.bagwise", new, "--out", "q.csv", cwd=tmp_path))
+    done(bagwise("predict", folder / "quick.bagwise", new, "--out", "q.csv", cwd=tmp_path))
     assert (tmp_path / "p.csv").read_bytes() == (tmp_path / "q.csv").read_bytes()
 
 
@@ -146,7 +147,7 @@ def test_classes_composite_ids_categories_and_missing_values(tmp_path):
     table = table.set_column(table.column_names.index("a"), "a", pa.array(a))
     write(table, tmp_path / "t.parquet")
     roles = ("--bag", "person", "--bag", "n", "--label", "wide", "--features", "a", "--features")
-    fit = ("fit", "t.parquet", *roles, "site", "--one-hot", "site", "--out", "m.bagwise")
+    fit = ("fit", "t.parquet", *roles, "site", "--one-hot", "site", *QUICK, "--out", "m.bagwise")
     refused(bagwise(*fit, cwd=tmp_path), "'a' is missing", "drop")
     result = bagwise(*fit, "--missing", "drop", "--json", cwd=tmp_path)
     assert done(result)["classes"].keys() == {"narrow", "wide"}
@@ -160,18 +161,8 @@ def test_two_numbers_are_classes_unless_told_otherwise(tmp_path):
     table = make_rows(30, seed=4)
     flag = pa.array([int(age > 1.5) for age in table["age"].to_pylist()])
     write(table.append_column("flag", flag), tmp_path / "t.parquet")
-    fit = (
-        "fit",
-        "t.parquet",
-        "--bag",
-        "person",
-        "--label",
-        "flag",
-        "--features",
-        "a",
-        "--out",
-        "m",
-    )
+    fit = ("fit", "t.parquet", "--bag", "person", "--label", "flag", "--features", "a", *QUICK_GP)
+    fit = (*fit, "--out", "m")
     result = bagwise(*fit, "--json", cwd=tmp_path)
     assert done(result)["model"] == "DistributionGPClassifier"
     assert "taken as classes" in result.stderr
@@ -190,7 +181,7 @@ def test_settings_of_a_model_and_of_its_sampler(folder):
 
 
 def test_the_seed_decides_everything(folder):
-    fit = ("fit", "points.parquet", *FIT, "--out")
+    fit = ("fit", "points.parquet", *FIT, *QUICK_GP, "--out")
     for name, seed in {"s1": 1, "s2": 1, "s3": 2}.items():
         done(bagwise(*fit, f"{name}.bagwise", "--seed", seed, cwd=folder))
     told = [
@@ -223,12 +214,13 @@ def test_report_writes_a_page_for_numbers_and_for_classes(tmp_path):
 def test_a_model_saved_from_python_is_told_which_column_is_the_bag(folder, tmp_path):
     path = folder / "points.parquet"
     bags, y = library.Bags.from_parquet(path, bag="person", features=["a", "b"], label="age")
-    model = library.DistributionGPRegressor().fit(bags, y)
+    embedding = library.KernelEmbedding(6, bandwidth=1.0)
+    model = library.ShrinkageRegressor(embedding.set_params(random_state=0)).fit(bags, y)
     library.save(model, tmp_path / "m.bagwise")
     run = ("predict", tmp_path / "m.bagwise", folder / "new.parquet", "--json")
     refused(bagwise(*run, cwd=tmp_path), "saved from Python", "Add --bag COLUMN")
     told = done(bagwise(*run, "--bag", "person", cwd=tmp_path))
-    kept = done(bagwise("predict", "age.bagwise", "new.parquet", "--json", cwd=folder))
+    kept = done(bagwise("predict", "quick.bagwise", "new.parquet", "--json", cwd=folder))
     assert told == kept
     score = ("evaluate", tmp_path / "m.bagwise", path, "--bag", "person", "--json")
     refused(bagwise(*score, cwd=tmp_path), "no label column", "--label")

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from bagwise import load
-from cli_runs import bagwise, done, refused
+from cli_runs import QUICK_GP, bagwise, done, refused
 
-QUICK = ("--set", "n_landmarks=6", "--set", "bandwidth=1.0", "--set", "center=False")
+QUICK = (*QUICK_GP, "--set", "center=False")
 
 
 @pytest.fixture(scope="module")

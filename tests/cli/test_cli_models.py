@@ -9,7 +9,7 @@ from bagwise import FourierEmbedding
 from bagwise.cli import info, main
 from bagwise.cli.inputs import CLASSIFIERS, REGRESSORS, ModelName, are_classes, estimator
 from bagwise.exceptions import BagwiseError
-from cli_runs import bagwise, done, make_rows, refused, write
+from cli_runs import QUICK, bagwise, done, make_rows, refused, write
 
 FIT = ("fit", "t.parquet", "--bag", "person", "--label", "age", "--features", "a", "--out", "m")
 
@@ -75,14 +75,14 @@ def test_tuning_says_what_it_chose(tmp_path, monkeypatch):
     grid = {"embedding__n_landmarks": (5,), "embedding__bandwidth": (1.0, 2.0)}
     monkeypatch.setattr("bagwise.estimators.selection.paper_grid", lambda _: grid)
     write(make_rows(20), tmp_path / "t.parquet")
-    result = bagwise(*FIT, "--tune", cwd=tmp_path)
+    result = bagwise(*FIT, "--model", "shrinkage", "--tune", cwd=tmp_path)
     done(result)
     assert "chosen by cross-validation: bandwidth" in result.stderr
 
 
 def test_a_picture_needs_an_ending_that_can_be_drawn(tmp_path):
     write(make_rows(12), tmp_path / "t.parquet")
-    done(bagwise(*FIT, "--set", "n_landmarks=5", cwd=tmp_path))
+    done(bagwise(*FIT, *QUICK, cwd=tmp_path))
     run = ("explain", "m", "t.parquet", "--id", "p003", "--picture", "why.docx")
     refused(bagwise(*run, cwd=tmp_path), ".png, .svg or .pdf")
 

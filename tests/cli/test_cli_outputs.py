@@ -12,7 +12,7 @@ from bagwise.cli import demo
 from bagwise.cli.shell import Output, WrongLine
 from bagwise.reproduce.command import files_of_others
 from bagwise.reproduce.study import Study
-from cli_runs import bagwise, done, make_rows, refused, write
+from cli_runs import QUICK, bagwise, done, make_rows, refused, write
 
 ROLES = ("--bag", "person", "--label", "age", "--features", "a,b")
 
@@ -26,7 +26,7 @@ def made(tmp_path_factory):
     labels = table.group_by("person").aggregate([("age", "max")]).rename_columns(["person", "age"])
     write(labels, folder / "labels.csv")
     write(table.drop_columns(["age"]), folder / "new.csv")
-    done(bagwise("fit", "points.parquet", *ROLES, "--out", "m.bagwise", cwd=folder))
+    done(bagwise("fit", "points.parquet", *ROLES, *QUICK, "--out", "m.bagwise", cwd=folder))
     return folder
 
 
@@ -44,7 +44,7 @@ def contents(folder):
 # Every command that writes and reads, and what it reads; the option that says where it writes.
 NEW = ("m.bagwise", "new.csv", "--labels", "labels.csv")
 WRITERS = {
-    "fit": (("fit", "new.csv", "--labels", "labels.csv", *ROLES), "--out", NEW[1::2]),
+    "fit": (("fit", "new.csv", "--labels", "labels.csv", *ROLES, *QUICK), "--out", NEW[1::2]),
     "report": (("report", "new.csv", "--labels", "labels.csv", *ROLES), "--out", NEW[1::2]),
     "predict": (("predict", *NEW, "--format", "csv"), "--out", ("m.bagwise", *NEW[1::2])),
     "evaluate": (("evaluate", *NEW, "--format", "csv"), "--out", ("m.bagwise", *NEW[1::2])),
@@ -125,7 +125,7 @@ def test_tables_are_not_put_into_a_folder_of_points(folder):
     forced = bagwise(*run, "points/a.parquet", "--force", cwd=folder)
     refused(forced, "whose tables are read", code=2)
     assert contents(folder) == before
-    done(bagwise("fit", "points", *ROLES, "--out", "points/m.bagwise", cwd=folder))
+    done(bagwise("fit", "points", *ROLES, *QUICK, "--out", "points/m.bagwise", cwd=folder))
 
 
 FOREIGN = {
@@ -137,6 +137,7 @@ FOREIGN = {
 }
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("command", FOREIGN)
 def test_a_file_that_is_not_ours_stays_without_force(folder, command):
     line, option, _ = WRITERS[command]

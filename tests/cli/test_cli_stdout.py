@@ -16,7 +16,7 @@ import pytest
 
 import bagwise as library
 from bagwise._utils.work import Progress, printable
-from cli_runs import bagwise, command_line, done, in_process, make_rows, refused, write
+from cli_runs import QUICK, bagwise, command_line, done, in_process, make_rows, refused, write
 
 FIT = ("--bag", "person", "--label", "age", "--features", "a,b")
 
@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stdout")
     write(make_rows(), folder / "points.parquet")
     write(make_rows(10, seed=1).drop_columns(["age"]), folder / "new.parquet")
-    done(bagwise("fit", "points.parquet", *FIT, "--out", "m.bagwise", cwd=folder))
+    done(bagwise("fit", "points.parquet", *FIT, *QUICK, "--out", "m.bagwise", cwd=folder))
     return folder
 
 
@@ -44,7 +44,7 @@ def odd(tmp_path_factory):
     columns = {"=person": ids, "a": table["a"], ODD_COLUMN: table["b"], "age": table["age"]}
     write(pa.table(columns), folder / "t.parquet")
     roles = ("--bag", "=person", "--label", "age")
-    done(bagwise("fit", "t.parquet", *roles, "--out", "m.bagwise", cwd=folder))
+    done(bagwise("fit", "t.parquet", *roles, *QUICK, "--out", "m.bagwise", cwd=folder))
     return folder
 
 
@@ -81,13 +81,13 @@ def test_tables_that_are_no_text_go_through_pipes(folder, form):
     assert sorted(table["person"]) == [f"p{i:03d}" for i in range(10)]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_models_and_pages_on_standard_output(folder, tmp_path):
-    line = command_line("fit", "points.parquet", *FIT, "--out", "-")
-    result = subprocess.run(line, cwd=folder, capture_output=True, check=True)
+    result = bagwise("fit", "points.parquet", *FIT, *QUICK, "--out", "-", cwd=folder, raw=True)
     (tmp_path / "m.bagwise").write_bytes(result.stdout)
     new = library.Bags.from_parquet(folder / "new.parquet", bag="person", features=["a", "b"])
     one, two = (library.load(place / "m.bagwise").predict(new) for place in (folder, tmp_path))
-    assert (one == two).all() and b"DistributionGPRegressor fitted" in result.stderr
+    assert (one == two).all() and "ShrinkageRegressor fitted" in result.stderr
     run = ("report", "points.parquet", *FIT, "--folds", "2", "--model", "rbf", "--out", "-")
     page = bagwise(*run, cwd=folder).stdout
     assert page.startswith("<!doctype html>") and page.endswith("</html>\n")
@@ -107,10 +107,8 @@ def test_scores_and_reasons_on_standard_output(folder):
     assert [float(row[-1]) for row in points] == why["points"]
     every = bagwise(*explain, "--out", "-", "--format", "json", cwd=folder)
     assert json.loads(every.stdout) == why
-    drawn = subprocess.run(
-        command_line(*explain, "--picture", "-"), cwd=folder, capture_output=True, check=True
-    )
-    assert drawn.stdout.startswith(b"\x89PNG") and b"push" in drawn.stderr
+    drawn = bagwise(*explain, "--picture", "-", cwd=folder, raw=True)
+    assert drawn.stdout.startswith(b"\x89PNG") and "push" in drawn.stderr
 
 
 def test_standard_output_takes_one_answer(folder):
@@ -165,7 +163,7 @@ def test_names_in_answers_and_errors_cannot_command_the_terminal(odd, tmp_path):
         ("info", "m.bagwise"),
         ("fit", "t.parquet", "--bag", ODD_COLUMN, "--label", "age", "--out", "x"),
         ("fit", "t.parquet", "--bag", "x\x1b[2J", "--label", "age", "--out", "x"),
-        ("fit", hostile, *FIT, "--out", tmp_path / "m\x1b[2J"),
+        ("fit", hostile, *FIT, *QUICK, "--out", tmp_path / "m\x1b[2J"),
         ("predict", hostile, "t.parquet"),
         ("predict", "m.bagwise", hostile),
         ("predict", "m.bagwise", "t.parquet", "--out", hostile),

@@ -44,6 +44,7 @@ from contract_models import (
     SMALL,
     Y,
     assert_same_prediction,
+    core_model,
     core_or_sampled,
     every_class,
     every_fitted,
@@ -306,7 +307,7 @@ def test_read_only_inputs_will_do(name):
     assert_array_equal(unfitted(name).fit(arrays, y).predict(NEW), fitted(name).predict(NEW))
 
 
-@tool_model
+@core_model
 def test_same_seed_same_fit(name):
     a, b = (seeded(unfitted(name), 5).fit(BAGS, Y) for _ in range(2))
     assert_same_prediction(a.predict_dist(NEW), b.predict_dist(NEW))

@@ -44,7 +44,7 @@ MODELS = {
     "shrinkage-auto": bagwise.ShrinkageRegressor(KernelEmbedding(12)),
     "bdr": bagwise.BDRRegressor(TWELVE, inference="laplace"),
     "ridge": bagwise.MeanEmbeddingRidge(TWELVE, exact=False, second_level="gaussian"),
-    "gp": bagwise.DistributionGPRegressor(KernelEmbedding(12, kernel="auto")),
+    "gp": bagwise.DistributionGPRegressor(KernelEmbedding(12, kernel="auto"), inference="evidence"),
     "logistic": bagwise.BayesianLogisticClassifier(TWELVE),
     "shrinkage-classes": bagwise.ShrinkageClassifier(TWELVE),
     "bdr-classes": bagwise.BDRClassifier(TWELVE, inference="laplace"),

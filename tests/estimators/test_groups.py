@@ -147,7 +147,7 @@ def test_classes_in_groups():
 
 def test_folds_searches_and_conformal_models_hand_groups_to_the_model():
     bags, y, groups, _ = worlds(5)
-    model = DistributionGPRegressor(EMBEDDING, center=False)
+    model = DistributionGPRegressor(EMBEDDING, center=False, inference="evidence")
     found = bagwise.cross_val_predict_dist(model, bags, y, cv=3, groups=groups, progress=False)
     bags = bagwise.as_bags(bags)
     for train, test in bagwise.estimators.folds.make_splits(model, y, 3, groups):

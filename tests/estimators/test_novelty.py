@@ -13,7 +13,7 @@ MODELS = {
     "blr": bagwise.BayesianLinearRegressor(EMBEDDING),
     "shrinkage": bagwise.ShrinkageRegressor(EMBEDDING),
     "bdr": bagwise.BDRRegressor(EMBEDDING, inference="laplace"),
-    "gp": bagwise.DistributionGPRegressor(EMBEDDING, center=False),
+    "gp": bagwise.DistributionGPRegressor(EMBEDDING, center=False, inference="evidence"),
     "ridge": bagwise.MeanEmbeddingRidge(EMBEDDING, exact=False),
     "classes": bagwise.ShrinkageClassifier(EMBEDDING),
     "logistic": bagwise.BayesianLogisticClassifier(EMBEDDING),

@@ -8,7 +8,7 @@ import pytest
 import bagwise
 from bagwise import DistributionGPClassifier, DistributionGPRegressor, KernelEmbedding
 from bagwise.inference import gp_scales
-from bagwise.inference.settled import maximise_settled, settle
+from bagwise.inference.gp_evidence import maximise_settled, settle
 from inference.test_settled import GENTLE, problem
 
 EMBEDDING = KernelEmbedding(8, bandwidth=1.0)

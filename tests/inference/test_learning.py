@@ -91,19 +91,19 @@ def test_its_gradient_is_that_of_differences(equal):
     if equal:
         R, S = np.eye(4), 2.0 * np.eye(4)
 
-    @jax.jit
-    def loss(R, S, eta, sizes, rows):
+    def told(R, S, eta, sizes, rows):
         R, S = (R + R.T) / 2.0, (S + S.T) / 2.0
         return jnp.sum(jnp.sin(solve_each(R, S, eta, sizes, rows)))
 
+    loss = jax.jit(jax.value_and_grad(told, argnums=range(5)))
     given = tuple(map(jnp.asarray, (R, S, 0.7, sizes, rows)))
-    slopes = jax.jit(jax.grad(loss, argnums=range(5)))(*given)
+    _, slopes = loss(*given)
     rng = np.random.default_rng(1)
     for k, slope in enumerate(slopes):
         assert np.isfinite(slope).all()
         way = rng.normal(size=np.shape(given[k]))
         ahead, behind = (
-            loss(*given[:k], given[k] + step * way, *given[k + 1 :]) for step in (1e-6, -1e-6)
+            loss(*given[:k], given[k] + step * way, *given[k + 1 :])[0] for step in (1e-6, -1e-6)
         )
         assert_allclose(jnp.sum(slope * way), (ahead - behind) / 2e-6, rtol=2e-6, atol=1e-7)
 
@@ -275,6 +275,7 @@ def test_gradients_are_those_of_differences(model, what):
     params = start(problem)
 
     @jax.jit
+    @jax.value_and_grad  # compiled once
     def loss(params):
         if problem.evidence:
             return evidence(problem, params, batch)[0]
@@ -283,11 +284,11 @@ def test_gradients_are_those_of_differences(model, what):
     rng = np.random.default_rng(3)
     # not at the start, where weights of points are 0
     params = jax.tree.map(lambda x: x + 0.1 * rng.normal(size=x.shape), params)
-    slope = jax.jit(jax.grad(loss))(params)
+    _, slope = loss(params)
     for _ in range(3):
         way = jax.tree.map(lambda x: rng.normal(size=x.shape), params)
         ahead, behind = (
-            loss(jax.tree.map(lambda x, w, s=step: x + s * w, params, way))
+            loss(jax.tree.map(lambda x, w, s=step: x + s * w, params, way))[0]
             for step in (1e-5, -1e-5)
         )
         along = sum(jax.tree.leaves(jax.tree.map(lambda g, w: jnp.sum(g * w), slope, way)))

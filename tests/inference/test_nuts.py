@@ -86,8 +86,22 @@ def adaptive(bags=BAGS, y=Y, **settings):
     return BDRRegressor(SMALL, inference=NUTS(**settings)).fit(bags, y)
 
 
-def test_sampling_goes_on_until_draws_are_worth_what_was_asked_for():
-    few, many = adaptive(n_effective=200), adaptive(n_effective=1000)
+@pytest.fixture(scope="module")
+def enough():
+    """Draws worth 1000, and the titles that progress had meanwhile."""
+    titles, make = [], nuts.Progress
+
+    def noted(title, *args):
+        titles.append(title)
+        return make(title, *args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nuts, "Progress", noted)
+        return adaptive(n_effective=1000), titles
+
+
+def test_sampling_goes_on_until_draws_are_worth_what_was_asked_for(enough):
+    few, many = adaptive(n_effective=200), enough[0]
     assert 200 <= few.diagnostics_.min_ess and few.diagnostics_.problems() == []
     assert 1000 <= many.diagnostics_.min_ess < 3000
     n_few, n_many = few.diagnostics_.n_draws, many.diagnostics_.n_draws
@@ -97,13 +111,13 @@ def test_sampling_goes_on_until_draws_are_worth_what_was_asked_for():
         np.testing.assert_array_equal(draws, many.draws_[name][:, :n_few])
 
 
-def test_draws_that_are_enough_by_themselves_come_back_with_the_seed():
-    first, again = adaptive(n_effective=1000), adaptive(n_effective=1000, n_jobs=1)
-    np.testing.assert_array_equal(first.draws_["weights"], again.draws_["weights"])
+def test_draws_that_are_enough_by_themselves_come_back_with_the_seed(enough):
+    again = adaptive(n_effective=1000, n_jobs=1)
+    np.testing.assert_array_equal(enough[0].draws_["weights"], again.draws_["weights"])
 
 
-def test_what_is_hard_to_sample_gets_more_draws():
-    hard = adaptive(n_effective=1000).diagnostics_  # 40 bags: scales are hardly known
+def test_what_is_hard_to_sample_gets_more_draws(enough):
+    hard = enough[0].diagnostics_  # 40 bags: scales are hardly known
     rng = np.random.default_rng(1)
     y = rng.uniform(1, 2, 400)
     bags = [rng.normal(0, s, (n, 1)) for s, n in zip(y, [3, 10, 30, 100] * 100, strict=True)]
@@ -126,15 +140,8 @@ def test_at_most_so_many_draws_are_made_and_it_is_said_that_they_are_few():
     assert good.diagnostics_.problems() == [] and len(caught) == 1
 
 
-def test_progress_shows_effective_draws(monkeypatch):
-    titles, make = [], nuts.Progress
-
-    def noted(title, *args):
-        titles.append(title)
-        return make(title, *args)
-
-    monkeypatch.setattr(nuts, "Progress", noted)
-    adaptive(n_effective=1000)
+def test_progress_shows_effective_draws(enough):
+    titles = enough[1]
     assert titles[0] == "sampling" and len(titles) > 1
     told = [re.fullmatch(r"sampling: (\d+) of 1000 effective draws", each) for each in titles[1:]]
     counts = [int(each[1]) for each in told]

@@ -39,23 +39,22 @@ def conjugate(X, labels, effect_sd=1.0, n_grid=400):
     sigma, rho = (np.linspace(0.002, 4.0, n_grid) for _ in range(2))
     design = np.column_stack([X, np.ones(len(labels))])
     log_weights, means, seconds = [], [], []
-    for s in sigma:
-        for r in rho:
-            prior = np.r_[np.full(X.shape[1], r**2), effect_sd**2]
-            precision = design.T @ design / s**2 + np.diag(1 / prior)
-            cov = np.linalg.inv(precision)
-            mean = cov @ design.T @ labels / s**2
-            # log N(y; 0, D P D^T + s² I), by the matrix inversion and determinant lemmas
-            misfit = labels @ (labels - design @ mean) / s**2
-            log_det = len(labels) * np.log(s**2) + np.sum(np.log(prior))
-            log_det += np.linalg.slogdet(precision)[1]
-            log_weights.append(-0.5 * (misfit + log_det) - 0.5 * (s**2 + r**2))
-            means.append(mean)
-            seconds.append(cov + np.outer(mean, mean))
+    prior = np.column_stack([*[rho**2] * X.shape[1], np.full(n_grid, effect_sd**2)])
+    for s in sigma:  # all ρ at once
+        precision = design.T @ design / s**2 + np.eye(prior.shape[1]) / prior[:, None]
+        cov = np.linalg.inv(precision)
+        mean = cov @ design.T @ labels / s**2
+        # log N(y; 0, D P D^T + s² I), by the matrix inversion and determinant lemmas
+        misfit = (labels - mean @ design.T) @ labels / s**2
+        log_det = len(labels) * np.log(s**2) + np.sum(np.log(prior), axis=1)
+        log_det += np.linalg.slogdet(precision)[1]
+        log_weights.append(-0.5 * (misfit + log_det) - 0.5 * (s**2 + rho**2))
+        means.append(mean)
+        seconds.append(cov + mean[:, :, None] * mean[:, None])
     weights = np.exp(np.array(log_weights) - np.max(log_weights))
     weights /= weights.sum()
-    mean = weights @ np.array(means)
-    return mean, np.einsum("g,gab->ab", weights, seconds) - np.outer(mean, mean)
+    mean = np.einsum("sr,sra->a", weights, means)
+    return mean, np.einsum("sr,srab->ab", weights, seconds) - np.outer(mean, mean)
 
 
 def test_bags_without_uncertainty_give_the_exact_posterior_of_bayesian_linear_regression():

@@ -10,7 +10,7 @@ from bagwise import datasets
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.sums import summarise
 from bagwise.estimators.embeddings import KernelEmbedding
-from bagwise.inference import settled
+from bagwise.inference import gp_evidence
 from bagwise.inference.gp_evidence import GPProblem
 from bagwise.inference.second_level import Scales
 
@@ -45,8 +45,8 @@ def problem(seed=0, n=40, weights=False):
 
 @pytest.fixture
 def to_the_end(monkeypatch):
-    monkeypatch.setattr(settled, "TOLERANCE", 1e-13)
-    monkeypatch.setattr(settled, "MOST_REPETITIONS", 1000)
+    monkeypatch.setattr(gp_evidence, "TOLERANCE", 1e-13)
+    monkeypatch.setattr(gp_evidence, "MOST_REPETITIONS", 1000)
 
 
 @pytest.mark.parametrize("scales", [GENTLE, STEEP], ids=["gentle", "steep"])
@@ -54,11 +54,11 @@ def to_the_end(monkeypatch):
 def test_the_gradient_is_that_of_differences(to_the_end, scales, weights):
     made = problem(weights=weights)
     theta, h = scales.vector(made.free), 1e-5
-    found = settled.settle(made, scales).gradient()
+    found = gp_evidence.settle(made, scales).gradient()
     for place, name in enumerate(made.free):
         step = h * (np.arange(len(theta)) == place)
         up, down = (
-            settled.settle(made, scales.moved(made.free, theta + sign * step)).loss
+            gp_evidence.settle(made, scales.moved(made.free, theta + sign * step)).loss
             for sign in (1, -1)
         )
         np.testing.assert_allclose(found[name], (up - down) / (2 * h), rtol=1e-5, atol=1e-6)
@@ -67,7 +67,7 @@ def test_the_gradient_is_that_of_differences(to_the_end, scales, weights):
 def test_the_bag_part_is_that_of_the_slopes_of_the_mean(to_the_end):
     """The mean of a bag by a dense solve, and its gradient by moving what the bag says."""
     made = problem()
-    at = settled.settle(made, STEEP)
+    at = gp_evidence.settle(made, STEEP)
     state, n = at.state, len(made.labels)
     gram = at.kernel.between(state.inputs, state.inputs) + STEEP.group * (
         made.members[:, None] == made.members
@@ -89,21 +89,21 @@ def test_the_bag_part_is_that_of_the_slopes_of_the_mean(to_the_end):
 
 def test_wherever_it_begins_it_settles_at_the_same():
     made = problem()
-    found = [settled.settle(made, STEEP, np.full(40, start)).bag for start in (0.0, 0.1, 2.0)]
+    found = [gp_evidence.settle(made, STEEP, np.full(40, start)).bag for start in (0.0, 0.1, 2.0)]
     np.testing.assert_allclose(found[1], found[0], atol=1e-4)
     np.testing.assert_allclose(found[2], found[0], atol=1e-4)
 
 
 def test_a_search_ends_where_no_scale_gains(to_the_end):
     made = problem()
-    scales, loss, slopes = settled.maximise_settled(made, 300, 1e-9)
+    scales, loss, slopes = gp_evidence.maximise_settled(made, 300, 1e-9)
     theta = scales.vector(made.free)
     state = made.state(scales)
     again = replace(made, slopes=slopes)
-    assert settled.settle(made, scales).bag == pytest.approx(again.bag_var(state), rel=1e-6)
+    assert gp_evidence.settle(made, scales).bag == pytest.approx(again.bag_var(state), rel=1e-6)
     rng = np.random.default_rng(0)
     for step in rng.normal(0, 0.05, (20, len(theta))):
-        value = settled.settle(made, scales.moved(made.free, theta + step)).loss
+        value = gp_evidence.settle(made, scales.moved(made.free, theta + step)).loss
         value += made.minus_log_prior(theta + step)[0]
         assert value > len(made.labels) * loss - 1e-6
 

@@ -9,11 +9,10 @@ import numpy as np
 
 from bagwise.heads.base import ClassHeads, heads_of, some_of
 from bagwise.heads.gp import Drawn, GPDraws, GPHead
-from bagwise.inference.gp_evidence import LEAST_GAIN, GPProblem
+from bagwise.inference.gp_evidence import LEAST_GAIN, GPProblem, Slopes, maximise_settled, settle
 from bagwise.inference.gp_scales import ScaleDraws, draw_scales, sample_scales
 from bagwise.inference.second_level import Scales
 from bagwise.inference.settings import NUTS
-from bagwise.inference.settled import Slopes, maximise_settled, settle
 
 # Problems of the same bags: of one process, or of each class against the rest.
 Problems = tuple[GPProblem, ...]

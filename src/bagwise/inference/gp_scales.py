@@ -33,10 +33,9 @@ from scipy.stats import multivariate_t
 from bagwise._utils.work import Progress, one_thread
 from bagwise.inference.diagnostics import MAX_TREE_DEPTH
 from bagwise.inference.draws import Trajectories
-from bagwise.inference.gp_evidence import BOUND, HOPELESS, GPProblem
+from bagwise.inference.gp_evidence import BOUND, HOPELESS, GPProblem, Settled, Slopes, settle
 from bagwise.inference.second_level import Scales
 from bagwise.inference.settings import NUTS
-from bagwise.inference.settled import Settled, Slopes, settle
 
 Place = Float64[np.ndarray, " h"]
 Potential = Callable[[Place], tuple[float, Place]]

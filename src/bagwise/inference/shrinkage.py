@@ -117,10 +117,18 @@ class ShrinkageProblem:
         """Place of each bag's size among them."""
         return self.start_embedding.size_of
 
+    @cached_property
+    def _by_size(self) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " starts"]]:
+        """The bags ordered by size, and where each size starts among them."""
+        order = np.argsort(self.size_of, kind="stable")
+        starts = np.searchsorted(self.size_of[order], np.arange(len(self.sizes) + 1))
+        return order.astype(np.int32), starts.astype(np.int32)
+
     def adding_up(self, coefficients: Vector) -> csr_array:
         """Return the matrix (m, n) that adds up rows of bags by size, with these coefficients."""
+        order, starts = self._by_size
         shape = len(self.sizes), len(coefficients)
-        return csr_array((coefficients, (self.size_of, np.arange(shape[1]))), shape=shape)
+        return csr_array((coefficients[order], order, starts), shape=shape)
 
     def some(self, bags: Int[np.ndarray, " k"]) -> ShrinkageProblem:
         """Return the problem of some of the bags."""
@@ -321,7 +329,7 @@ class Evaluation:
         )
 
     def _with_priors(self, matrix: Square) -> Square:
-        matrix[np.diag_indices_from(matrix)] += self.precision
+        matrix.flat[:: len(matrix) + 1] += self.precision
         return matrix
 
 
