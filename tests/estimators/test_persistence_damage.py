@@ -363,6 +363,8 @@ DIAGNOSTICS |= {"n_chains": 1, "n_draws": 1, "n_divergent": 0, "n_deep": 0, "ste
         ("class", "BDRRegressor", "parameters is"),
         ("columns.n_features", 3, "feature_names is of 2 columns; expected 3, as elsewhere"),
         ("columns.feature_names", ["a", "a"], "expected strings, no two the same"),
+        ("learnt.features.centred", "both", "features.centred is 'both'; expected a bool, or"),
+        ("learnt.features.centred", "deviations", "features is of 1 columns; expected 2, as elsew"),
         ("learnt.head.start.likelihood.class", "Logistic", "likelihood is logistic; expected prob"),
         ("learnt.diagnostics", DIAGNOSTICS, "diagnostics is not that of the draws"),
         ("learnt.diagnostics", DIAGNOSTICS | {"rhat": {}}, "of other parameters in each table"),
