@@ -91,6 +91,7 @@ class Sureness:
     def __call__(self, sizes: ArrayLike, var: ArrayLike = 1.0) -> Vector:
         """Return s at sizes (n,) and ν (n,), which is 1 where the bag is taken for known."""
         sizes = np.clip(np.asarray(sizes, dtype=np.float64), self.least, self.most)
+        var = np.broadcast_to(np.asarray(var, dtype=np.float64), sizes.shape)
         x, z = np.log(sizes) - self.log_size, 0.5 * np.log(var) - self.log_sd
         return np.exp(_log_s(np.array([self.level, self.by_size, self.by_bag, self.few]), x, z))
 
