@@ -16,7 +16,7 @@ from contract_models import BAGS, NEW, NEW_ARRAYS, Y, fitted
 
 SLOW = {"bdr-convolved", "bdr-map"}  # whose heads are those of models that are tested
 GAUSSIAN = ["embedding-gaussian", "embedding-landmarks"]
-PROCESSES = ["gp", "gp-auto", "gp-kernel-prior", "gp-student"]  # nonlinear, and mind the size
+PROCESSES = ["gp", "gp-auto", "gp-evidence", "gp-kernel-prior", "gp-student"]  # nonlinear
 LINEAR = [name for name in contract_models.MODELS if name not in {*GAUSSIAN, *PROCESSES, *SLOW}]
 CLASSIFIERS = [*classifier_models.CORE, "shrinkage-fourier"]
 

@@ -742,7 +742,8 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
     center : "auto", True, False or "deviations"
         Whether points count less the mean of their bag, so that only the shape of a bag matters and
         not where it is; or, with "deviations", beside how far they are from it, in each column. By
-        default, where there are kernels to choose from, whichever has the larger evidence.
+        default, where there are kernels to choose from, whichever has the larger evidence; bags
+        that are read from a file are seen as they are.
     spread : "auto" or False
         Whether the width of predictions may depend on what is predicted and on log N, as far as
         residuals left out ask for it.

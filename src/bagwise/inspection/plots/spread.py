@@ -15,6 +15,7 @@ from bagwise.inspection.plots.style import PART_NAMES, PARTS, axes_or_new, journ
 from bagwise.predictions.by_size import rows_by_size
 from bagwise.predictions.classes import ClassPrediction, ManyClassPrediction
 from bagwise.predictions.gaussian import MOST_POINTS, Prediction, least_points
+from bagwise.predictions.parts import VarianceParts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -238,16 +239,11 @@ def more_points_of(prediction: Predicted, largest: float | None = None) -> MoreP
             "Predict with ShrinkageRegressor, BDRRegressor, DistributionGPRegressor or the "
             "classifiers of these names.",
         )
-    today, others = float(latent.sizes[0]), latent.parts
-    rest = float(others.weights[0] + others.noise[0])
-    enough = _enough(latent, rest)
+    today, enough = float(latent.sizes[0]), _enough(latent)
     most = largest or 10.0 * max(today, 10.0, min(enough or 0.0, MOST_POINTS / 10.0))
     grid = np.unique(np.r_[np.geomspace(min(1.0, today), max(most, today), RESOLUTION), today])
-    parts = {
-        "noise": np.full(len(grid), others.noise[0]),
-        "weights": np.full(len(grid), others.weights[0]),
-        "bag": _bag_variance(latent, grid),
-    }
+    found = _parts_at(latent, grid)
+    parts = {name: getattr(found, name) for name in ("noise", "weights", "bag")}
     return MorePoints(grid, parts, today, enough)
 
 
@@ -258,17 +254,20 @@ def _latent(prediction: Predicted) -> Prediction:
     return prediction.latent if isinstance(prediction, ClassPrediction) else prediction
 
 
-def _bag_variance(latent: Prediction, sizes: np.ndarray) -> np.ndarray:
-    """Return the bag part of one bag at each size, on average over the draws if there are any."""
-    return latent[np.zeros(len(sizes), dtype=np.int64)].at_size(sizes).parts.bag
+def _parts_at(latent: Prediction, sizes: np.ndarray) -> VarianceParts:
+    """Return the parts of one bag at each size, on average over the draws if there are any.
+
+    All of them are asked for: classifiers are surer of larger bags in what weights leave open, too.
+    """
+    return latent[np.zeros(len(sizes), dtype=np.int64)].at_size(sizes).parts
 
 
-def _enough(latent: Prediction, rest: float) -> float | None:
+def _enough(latent: Prediction) -> float | None:
     """Return the least whole number of points that leaves a small bag part."""
 
     def small(sizes: np.ndarray) -> np.ndarray:
-        bag = _bag_variance(latent, sizes)
-        return bag <= SMALL_SHARE * (bag + rest)
+        parts = _parts_at(latent, sizes)
+        return parts.bag <= SMALL_SHARE * (parts.bag + parts.weights + parts.noise)
 
     (least,) = least_points(small, 1).tolist()
     return least if np.isfinite(least) else None
