@@ -30,8 +30,8 @@ Theta = Float64[np.ndarray, " 4"]
 LeftOut = tuple[Vector, Vector, Vector]
 
 # Standard deviations of the priors of θ: level, slope in log N, power of ν, and the log by which
-# few points make the variance of a usual bag larger. A factor of e^½ for all bags is no surprise, one
-# of e^½ for bags of e times the size neither, nor that ν does not count at all.
+# few points make the variance of a usual bag larger. A factor of e^½ for all bags is no surprise,
+# one of e^½ for bags of e times the size neither, nor that ν does not count at all.
 PRIOR_SD = (0.5, 0.5, 1.0, 1.0)
 
 # Bounds of θ: more points do not make less sure, by their number or by what they leave of ν.
