@@ -57,6 +57,7 @@ results/coverage
 results/conformal
 results/learning
 results/classes
+results/campaign
 results/ablations
 results/fresh_sets
 results/musk
