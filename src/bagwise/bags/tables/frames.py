@@ -468,8 +468,15 @@ def name_list(names: Any) -> list[str]:
 
 
 def listing(names: Any) -> str:
-    """Write names for a message: quoted, with commas."""
-    return ", ".join(map(repr, names)) or "none"
+    """Write names for a message: quoted, with commas; of many or endless ones the first.
+
+    >>> listing(["a", "b"])
+    "'a', 'b'"
+    """
+    names = list(names)
+    said = [f"{text[:40]}…" if len(text := repr(name)) > 50 else text for name in names[:15]]
+    more = [f"and {len(names) - 15:,} more"] if len(names) > 15 else []
+    return ", ".join(said + more) or "none"
 
 
 def check_present(table: Table, names: Any, what: str = "data frame") -> None:
