@@ -29,6 +29,7 @@ fit can be three times that of its own slopes: predictions are too sure.
 References
 ----------
 McHutchon and Rasmussen (2011), Gaussian process training with input noise.
+Walker and Ni (2011), Anderson acceleration for fixed-point iterations.
 Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, sections 3.4 and 5.4–5.5.
 """
 
@@ -96,10 +97,13 @@ HOPELESS = 1e10
 
 # Repetitions until slopes and bag part agree, at most, and the largest change of a variance after
 # which they do, labels standardised. Of what is found a part is taken: a larger bag part has a
-# smoother mean, which has a smaller bag part, so that whole steps swing.
+# smoother mean, which has a smaller bag part, so that whole steps swing. From so many repetitions
+# it is extrapolated where they lead, but to no less than a share of the variance.
 MOST_REPETITIONS = 50
 TOLERANCE = 1e-5
 TAKEN = 0.6
+REMEMBERED = 5
+LEAST_LEFT = 0.1
 
 # Least standard deviation of log sizes: bags that differ less count as nearly of one size.
 LEAST_SPREAD = 0.1
@@ -526,18 +530,31 @@ def settle(problem: GPProblem, scales: Scales, bag: Vector | None = None) -> Set
         gram += scales.group * problem.together
     average, var = np.diagonal(gram).copy(), _own_var(state)
     bag = problem.bag_var(state) if bag is None else bag
-    slopes_by, before, share = kernel.slopes(state.inputs, state.inputs, gauss), np.inf, TAKEN
+    slopes_by, tried = kernel.slopes(state.inputs, state.inputs, gauss), list[tuple[Vector, Vector]]()
     for _ in range(MOST_REPETITIONS):
         gram.flat[:: len(gram) + 1] = average + bag
         slopes = slopes_by(_alpha(problem, gram, scales))
         change = np.sum(slopes**2 * var, axis=1) - bag
-        largest = float(np.abs(change).max())
-        if largest < TOLERANCE:
+        if float(np.abs(change).max()) < TOLERANCE:
             break
-        share, before = share if largest < before else 0.5 * share, largest  # in doubt, slower
-        bag = bag + share * change
+        tried = [*tried, (bag, change)][-REMEMBERED - 1 :]
+        bag = np.maximum(_extrapolated(tried), LEAST_LEFT * bag)
     gram.flat[:: len(gram) + 1] = average + bag
     return Settled(problem, kernel, state, gauss, bag, slopes, problem.condition(gram, scales))
+
+
+def _extrapolated(tried: list[tuple[Vector, Vector]]) -> Vector:
+    """Return where x ↦ x + change(x) has no change, as places and changes that were tried say it.
+
+    Anderson's: of the affine combinations of them, the one of the least change, and a part of it.
+    """
+    places, changes = (np.array(rows) for rows in zip(*tried, strict=True))
+    ways, by_way = np.diff(places, axis=0), np.diff(changes, axis=0)
+    place, change = places[-1], changes[-1]
+    if len(ways):
+        share = np.linalg.lstsq(by_way.T, change)[0]
+        place, change = place - share @ ways, change - share @ by_way
+    return place + TAKEN * change
 
 
 def maximise_settled(
