@@ -295,16 +295,20 @@ class SecondLevelKernel:
         return slope
 
     def along(
-        self, x: Inputs, way: Float64[np.ndarray, "n c"], gauss: Float64[np.ndarray, "n n"]
+        self,
+        x: Inputs,
+        way: Float64[np.ndarray, "n c"],
+        towards: Float64[np.ndarray, "n n"],
+        gauss: Float64[np.ndarray, "n n"],
     ) -> Float64[np.ndarray, "n n"]:
         """Return by how much E κ_ij between bags changes as a_i goes along its way, Σ_k w_ik ∂_ik.
 
-        Of the Gaussian part that is itself times Σ_k w_ik (a_jk − a_ik)/D_k.
+        Of the Gaussian part that is itself times what :meth:`towards` returns.
         """
-        return self._towards(x, way) * gauss + self.scales.linear * way @ x.mean.T
+        return towards * gauss + self.scales.linear * way @ x.mean.T
 
-    def _towards(self, x: Inputs, way: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n n"]:
-        """Return Σ_k w_ik (a_jk − a_ik)/D_k."""
+    def towards(self, x: Inputs, way: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n n"]:
+        """Return Σ_k w_ik (a_jk − a_ik)/D_k, of which a row is linear in the way of its bag."""
         found, ways, rows = np.empty((len(x), len(x))), x.by_group(way), self._sorted(x)
         for h, of in x.groups:
             pull = ways * self._inverse(x, x.var[h])[rows.group_of]
@@ -316,12 +320,13 @@ class SecondLevelKernel:
         self,
         x: Inputs,
         way: Float64[np.ndarray, "n c"],
+        towards: Float64[np.ndarray, "n n"],
         alpha: Float64[np.ndarray, " n"],
         gauss: Float64[np.ndarray, "n n"],
     ) -> Gradient:
         """Return the derivatives of Σ_ij along_ij α_j, at fixed ways and α."""
         pulled = gauss * alpha
-        E = self._towards(x, way) * pulled
+        E = towards * pulled
         found = self._gauss_gradient(x, 0.5 * (E + E.T))
         by_mean, by_var = found.by_mean, found.by_var
         by_way, by_length = np.zeros_like(x.mean), 0.0
@@ -361,9 +366,7 @@ class SecondLevelKernel:
     def _sorted(self, x: Inputs) -> _Sorted:
         return _Sorted(x, self._exact(x))
 
-    def _inverse(
-        self, x: Inputs, var: Float64[np.ndarray, " c"]
-    ) -> Float64[np.ndarray, "g c"]:
+    def _inverse(self, x: Inputs, var: Float64[np.ndarray, " c"]) -> Float64[np.ndarray, "g c"]:
         """Return 1/D of the groups of x and one group of others."""
         return 1.0 / (self.scales.length**2 + x.var + var)
 
