@@ -147,7 +147,7 @@ def _leap(before: Square, first: Square, second: Square) -> Square:
 
 def _thin(rows: Float64[np.ndarray, "k c"]) -> Float64[np.ndarray, "l c"]:
     """Return rows, at most as many as columns, whose outer products have the same sum."""
-    return rows if len(rows) <= rows.shape[1] else np.linalg.qr(rows, mode="r")
+    return rows if len(rows) <= rows.shape[1] else np.asarray(np.linalg.qr(rows, mode="r"))
 
 
 def _positive(matrix: Square, least: Square) -> Square:

@@ -411,8 +411,8 @@ class SecondLevelKernel:
     ) -> tuple[Float64[np.ndarray, "n c"], Float64[np.ndarray, "g c"], float]:
         """Return the derivatives of the Gaussian part in a, c and log ℓ.
 
-        E, symmetric and group by group, is the slope times the Gaussian part. Of each group, and
-        those before it, both products are wanted, E b and E^T a; of a group and itself they are one.
+        E, symmetric and group by group, is the slope times the Gaussian part. Of each group and
+        those before it both products, E b and E^T a, are wanted; of it and itself they are one.
         """
         rows, square = self._sorted(x), self.scales.length**2
         by_mean, by_var, by_length = np.zeros_like(x.mean), np.zeros_like(x.var), 0.0
