@@ -29,7 +29,6 @@ fit can be three times that of its own slopes: predictions are too sure.
 References
 ----------
 McHutchon and Rasmussen (2011), Gaussian process training with input noise.
-Walker and Ni (2011), Anderson acceleration for fixed-point iterations.
 Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, sections 3.4 and 5.4–5.5.
 """
 
@@ -58,6 +57,7 @@ from bagwise.inference.conditional import (
     Conditional,
     Matrix,
     Vector,
+    extrapolated,
     laplace,
     propagate,
     regress,
@@ -98,12 +98,11 @@ HOPELESS = 1e10
 
 # Repetitions until slopes and bag part agree, at most, and the largest change of a variance after
 # which they do, labels standardised. Of what is found a part is taken: a larger bag part has a
-# smoother mean, which has a smaller bag part, so that whole steps swing. From so many repetitions
-# it is extrapolated where they lead, but to no less than a share of the variance.
+# smoother mean, which has a smaller bag part, so that whole steps swing. Where they lead is
+# extrapolated, but to no less than a share of a variance.
 MOST_REPETITIONS = 50
 TOLERANCE = 1e-5
 TAKEN = 0.6
-REMEMBERED = 5
 LEAST_LEFT = 0.1
 
 # What is left of an equation that products with its matrix solve, relative, and these at most.
@@ -559,24 +558,10 @@ def settle(problem: GPProblem, scales: Scales, bag: Vector | None = None) -> Set
         change = np.sum(slopes**2 * var, axis=1) - bag
         if float(np.abs(change).max()) < TOLERANCE:
             break
-        tried = [*tried, (bag, change)][-REMEMBERED - 1 :]
-        bag = np.maximum(_extrapolated(tried), LEAST_LEFT * bag)
+        tried = [*tried, (bag, change)]
+        bag = np.maximum(extrapolated(tried, TAKEN), LEAST_LEFT * bag)
     gram.flat[:: len(gram) + 1] = average + bag
     return Settled(problem, kernel, state, gauss, bag, slopes, problem.condition(gram, scales))
-
-
-def _extrapolated(tried: list[tuple[Vector, Vector]]) -> Vector:
-    """Return where x ↦ x + change(x) has no change, as places and changes that were tried say it.
-
-    Anderson's: of the affine combinations of them, the one of the least change, and a part of it.
-    """
-    places, changes = (np.array(rows) for rows in zip(*tried, strict=True))
-    ways, by_way = np.diff(places, axis=0), np.diff(changes, axis=0)
-    place, change = places[-1], changes[-1]
-    if len(ways):
-        share = np.linalg.lstsq(by_way.T, change)[0]
-        place, change = place - share @ ways, change - share @ by_way
-    return place + TAKEN * change
 
 
 def maximise_settled(
