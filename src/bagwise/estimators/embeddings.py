@@ -129,12 +129,18 @@ class BagEmbedding(TransformerMixin, TakesBags):
     ) -> Callable[[Kernel], Features]:
         """Return kernel ↦ Features, with what is random not depending on the kernel."""
 
-    def candidates(self, bags: Bags, default: int = DEFAULT_LANDMARKS) -> list[Features]:
+    def candidates(
+        self, bags: Bags, default: int = DEFAULT_LANDMARKS, *, per_landmark: int | None = None
+    ) -> list[Features]:
         """Make the features of training bags: one set, or one for each kernel and bandwidth.
 
-        ``default`` is how many features there are if the embedding does not say.
+        ``default`` is how many features there are if the embedding does not say; then each is
+        found of ``per_landmark`` points at most.
         """
         scaling, points, kernels, rng = self.prepare(bags)
+        ours = whole_or_auto(self._number, getattr(self, self._number), self._name) is None
+        if per_landmark is not None and ours and not bags.of_objects:
+            points = points[:: -(-len(points) // (per_landmark * default))]
         return list(map(self._maker(points, scaling, rng, default), kernels))
 
     def prepare(self, bags: Bags) -> tuple[Scaling, Points, list[Kernel], np.random.Generator]:

@@ -62,10 +62,11 @@ from bagwise.predictions.latent import Query
 PRIORS = ("auto", "learnt", "kernel")
 INFERENCES = ("auto", "average", "evidence", "nuts")
 
-# Landmarks by default, and where kernels are compared; and points of a bag there, at most: those
-# that decide about its label are known from so many.
+# Landmarks by default, and where kernels are compared, each a centre of so many points; and points
+# of a bag there, at most: those that decide about its label are known from so many.
 LANDMARKS = 200
 TRIAL_LANDMARKS = 60
+PER_LANDMARK = 50
 TRIAL_POINTS = COMPARED_POINTS = 500
 
 # Points up to which features are summed in double precision. Of more, a mean embedding is wrong by
@@ -495,7 +496,9 @@ class DistributionGP(BagEstimator):
         """
         embedding = self.embedding if most is None else self.embedding.reduced(most)
         try:
-            found: list[Any] = embedding.candidates(_seen(bags, way), most or LANDMARKS)
+            found: list[Any] = embedding.candidates(
+                _seen(bags, way), most or LANDMARKS, per_landmark=PER_LANDMARK
+            )
         except BagwiseError:
             if way and self.center == "auto":
                 return []

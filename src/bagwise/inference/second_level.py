@@ -13,7 +13,7 @@ with D = ℓ² + c_i + c_j; for a bag and itself z_i·z_i has the expectation �
 Gaussian is 1. The difference is the bag's *nugget*: what of its label its points cannot tell.
 
 c depends on the size of the bag only. Bags of about one size form a group, so that everything is
-matrix products of pairs of groups, and so are all derivatives.
+matrix products of all bags with a group, and so are all derivatives.
 
 References
 ----------
