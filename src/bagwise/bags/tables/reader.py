@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from types import NoneType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -496,11 +497,7 @@ class KeptRows:
                 yield batch.numbered(codes)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _nothing, ()
-
-
-def _nothing() -> None:
-    """Return what is left of rows that were kept in another process."""
+        return NoneType, ()  # what is left of them in another process
 
 
 @dataclass(frozen=True, eq=False)
