@@ -532,7 +532,9 @@ def learnt_model(
     center = posterior.moment_scale() * np.diag(model.spectrum)
     sizes, group_of = size_groups(stats.sizes)
     counts = np.bincount(group_of)
-    scatter = np.stack([_square(posterior.t[group_of == g]) for g in range(len(sizes))])
+    # of a group with more bags than directions, a triangle with the same scatter
+    parts = [_thin(posterior.t[group_of == g]) for g in range(len(sizes))]
+    rows, rows_of = np.vstack(parts), np.repeat(np.arange(len(sizes)), list(map(len, parts)))
     eye = np.eye(len(center))
     excess = posterior.t.T @ posterior.t / len(posterior) - np.mean(1.0 / stats.sizes) * eye
 
@@ -540,9 +542,9 @@ def learnt_model(
         values, turn = np.linalg.eigh(B)  # in which every G_i is diagonal
         values = np.maximum(values, 0.0)
         gain = values / (values + 1.0 / sizes[:, None])
-        total = np.sum(gain[:, :, None] * (turn.T @ scatter @ turn) * gain[:, None, :], axis=0)
-        total += pseudo_bags * (turn.T @ center @ turn) + np.diag(values * (counts @ (1.0 - gain)))
-        total = turn @ total @ turn.T
+        said = (rows @ turn) * gain[rows_of]
+        total = said.T @ said + np.diag(values * (counts @ (1.0 - gain)))
+        total = turn @ total @ turn.T + pseudo_bags * center
         return (total + total.T) / (2.0 * (pseudo_bags + len(group_of)))
 
     B = _positive(excess, center)
@@ -583,9 +585,9 @@ def _leap(before: Square, first: Square, second: Square) -> Square:
     return second
 
 
-def _square(rows: Float64[np.ndarray, "k c"]) -> Square:
-    """Return the sum of the outer products of rows."""
-    return rows.T @ rows
+def _thin(rows: Float64[np.ndarray, "k c"]) -> Float64[np.ndarray, "l c"]:
+    """Return rows, at most as many as columns, whose outer products have the same sum."""
+    return rows if len(rows) <= rows.shape[1] else np.asarray(np.linalg.qr(rows, mode="r"))
 
 
 def _positive(matrix: Square, least: Square) -> Square:

@@ -264,11 +264,19 @@ class DistributionGP(BagEstimator):
         if fitted is None or not every:
             features = self._features(bags, way)[place] if fitted is None else fitted[0].features
             (pooled,) = self._summed(_seen(bags, way), [features])
-            fitted = pooled, self._fit_head_alone(pooled, task)
+            fitted = pooled, self._with_more(pooled, task, None if fitted is None else fitted[1])
         fitted = self._with_learnt(_seen(bags, way), task, *fitted)
         self._keep(bags, task, fitted[0], self._finish_head(*fitted, task))
         self.tried_ = dict(tried.values())
         return self
+
+    def _with_more(self, pooled: Pooled, task: Task, earlier: AnyHead | None) -> AnyHead:
+        """Fit to more points, from where a fit with the same features ended, if there was one."""
+        if earlier is None:
+            return self._fit_head_alone(pooled, task)
+        need_covariance(pooled.stats, WITHOUT_COVARIANCE)
+        with one_thread("blas"):
+            return gp_fit.resumed(self._problems(pooled, task), heads_of(earlier)[0].scales)
 
     def with_groups(self, task: Task, groups: Any, bags: Bags) -> Task:
         """Return a task whose bags come in groups that err together, if they do."""

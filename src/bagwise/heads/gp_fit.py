@@ -82,6 +82,15 @@ def on_more(head: Any, problems: Problems) -> Any:
     return _settled(_again(head, problems, some, TRIAL_STEPS, TRIAL_GAIN), problems, some)
 
 
+def resumed(problems: Problems, scales: Scales) -> Any:
+    """Return processes at scales that were found with the same features of fewer points."""
+    some = tuple(
+        replace(each, start=scales, center=each.start) for each in _at_most(problems, SEARCH_BAGS)
+    )
+    head = _joined(tuple(GPHead.at(each, scales, np.inf) for each in some))
+    return _settled(head, problems, some)
+
+
 def refined(head: Any, problems: Problems, *, spread: bool = True, tails: str = "no") -> Any:
     """Fit until little changes, and then to all bags or those of the basis, and the spread."""
     n = len(problems[0].labels)

@@ -21,7 +21,7 @@ from jaxtyping import Float64
 from scipy.linalg import cho_solve, cholesky, get_lapack_funcs, solve_triangular
 from scipy.linalg.blas import dger
 
-from bagwise.inference.sites import Sites, change, log_of_sites, moved_to, sites_of
+from bagwise.inference.sites import Sites, change, log_of_sites, sites_of
 from bagwise.likelihoods.base import Bend, Linked
 from bagwise.likelihoods.probit import Probit
 
@@ -38,10 +38,14 @@ NEWTON_STEPS = 50
 NEWTON_TOLERANCE = 1e-9
 HALVINGS = 40
 
-# Sweeps of expectation propagation, at most, and the largest change of a label's part after which
-# they end.
+# Sweeps of expectation propagation, at most, the largest change of a label's part after which they
+# end, and the least share of it that stays where sweeps are extrapolated.
 SWEEPS = 60
 SWEEP_TOLERANCE = 1e-6
+LEAST_STAYS = 0.1
+
+# Steps of a repetition from which it is extrapolated where it leads.
+REMEMBERED = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +191,7 @@ def propagate(
         bend_at = partial(bend_of, likelihood, labels, none)
         _, mean, bend, _ = to_mode(bend_at, weights, Duals(matrix), none)
         sites = sites_at_mode(bend, weights, mean)
-    before, share = np.inf, 1.0
+    before, share, tried = np.inf, 1.0, list[tuple[Vector, Vector]]()
     for _ in range(SWEEPS):
         curve, pull = sites
         half = np.sqrt(curve)
@@ -202,14 +206,43 @@ def propagate(
         moved = change(sites, new)
         if moved < SWEEP_TOLERANCE:
             break
-        share, before = share if moved < before else 0.5 * share, moved  # in doubt, slower
-        sites = moved_to(sites, new, share)
+        if moved > before:  # in doubt, slower
+            share, tried = 0.5 * share, []
+        before, tried = moved, [*tried, (np.hstack(sites), np.hstack(new) - np.hstack(sites))]
+        ahead = np.split(extrapolated(tried, share), 2)
+        sites = np.maximum(ahead[0], LEAST_STAYS * curve), ahead[1]
     loss = float(np.sum(value + log_of_sites(sites, around, spread))) - 0.5 * float(pull @ mean)
     loss += float(np.sum(np.log(np.diagonal(factor))))
     precision = inverse_of(factor)
     precision *= half[:, None] * half
     alpha = pull - curve * mean
     return Conditional(loss, alpha, precision, _slope(precision, alpha), none, (curve, pull))
+
+
+def extrapolated(
+    tried: list[tuple[Float64[np.ndarray, " k"], Float64[np.ndarray, " k"]]], share: float
+) -> Float64[np.ndarray, " k"]:
+    """Return where x ↦ x + change(x) has no change, as the last that were tried, (x, change), say.
+
+    Anderson's: the affine combination of them of the least change, and a share of that change.
+
+    References
+    ----------
+    Walker and Ni (2011), Anderson acceleration for fixed-point iterations.
+
+    Examples
+    --------
+    >>> tried = [(np.array([x]), np.array([3.0 - 2.0 * x])) for x in (0.0, 1.0)]
+    >>> extrapolated(tried, 0.5).round(6)
+    array([1.5])
+    """
+    places, changes = (np.array(rows) for rows in zip(*tried[-REMEMBERED - 1 :], strict=True))
+    ways, by_way = np.diff(places, axis=0), np.diff(changes, axis=0)
+    place, change = places[-1], changes[-1]
+    if len(ways):
+        shares = np.linalg.lstsq(by_way.T, change)[0]
+        place, change = place - shares @ ways, change - shares @ by_way
+    return place + share * change
 
 
 def bend_of(likelihood: Linked, labels: Vector, noise: Vector, latent: Vector) -> Bend:

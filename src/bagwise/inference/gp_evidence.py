@@ -43,6 +43,7 @@ from jaxtyping import Float64, Int
 from scipy.linalg import solve
 from scipy.linalg.lapack import dposv
 from scipy.optimize import OptimizeResult, minimize
+from scipy.sparse.linalg import LinearOperator, gmres
 
 from bagwise.embedding.posterior import (
     MAX_GROUPS,
@@ -56,6 +57,7 @@ from bagwise.inference.conditional import (
     Conditional,
     Matrix,
     Vector,
+    extrapolated,
     laplace,
     propagate,
     regress,
@@ -96,19 +98,27 @@ HOPELESS = 1e10
 
 # Repetitions until slopes and bag part agree, at most, and the largest change of a variance after
 # which they do, labels standardised. Of what is found a part is taken: a larger bag part has a
-# smoother mean, which has a smaller bag part, so that whole steps swing.
+# smoother mean, which has a smaller bag part, so that whole steps swing. Where they lead is
+# extrapolated, but to no less than a share of a variance.
 MOST_REPETITIONS = 50
 TOLERANCE = 1e-5
 TAKEN = 0.6
+LEAST_LEFT = 0.1
+
+# What is left of an equation that products with its matrix solve, relative, and these at most.
+SOLVED = 1e-9
+PRODUCTS = 50
 
 # Least standard deviation of log sizes: bags that differ less count as nearly of one size.
 LEAST_SPREAD = 0.1
 
 # Steps of the search for the scales, at most, the gain of log evidence in a step after which it
-# ends, and how far the first step goes: downhill as far as one would leads nowhere, near the end.
+# ends, and how far the first step goes, in standard deviations of the priors: downhill as far as
+# one would leads nowhere, near the end. And steps that are remembered: all that matter.
 MAX_STEPS = 100
-LEAST_GAIN = 1e-4
+LEAST_GAIN = 1e-3
 FIRST_STEP = 0.1
+REMEMBERED_STEPS = 30
 
 # How far scales may go from the middle of their priors, in standard deviations.
 BOUND = 6.0
@@ -388,22 +398,23 @@ class GPProblem:
         least_gain: float,
     ) -> tuple[Scales, float]:
         """Return the scales of the least loss, sought from the start, and that loss per bag."""
-        low, high = (bound / FIRST_STEP for bound in self.bounds)
+        unit = FIRST_STEP * self._prior_sd
+        low, high = (bound / unit for bound in self.bounds)
 
         def stepped(steps: Float64[np.ndarray, " h"]) -> tuple[float, Float64[np.ndarray, " h"]]:
-            value, slope = loss(FIRST_STEP * steps)
-            return value, FIRST_STEP * slope
+            value, slope = loss(unit * steps)
+            return value, unit * slope
 
         found = minimize(
             stepped,
-            np.clip(self.start.vector(self.free) / FIRST_STEP, low, high),
+            np.clip(self.start.vector(self.free) / unit, low, high),
             jac=True,
             method="L-BFGS-B",
             bounds=list(zip(low, high, strict=True)),
             callback=_until(least_gain),
-            options={"maxiter": max_steps, "ftol": 0.0},
+            options={"maxiter": max_steps, "ftol": 0.0, "maxcor": REMEMBERED_STEPS},
         )
-        scales = self.start.moved(self.free, FIRST_STEP * found.x)
+        scales = self.start.moved(self.free, unit * found.x)
         return scales, float(found.fun) / len(self.labels)
 
 
@@ -490,17 +501,28 @@ class Settled:
         kernel, state, found = self.kernel, self.state, self.found
         x, alpha, var = state.inputs, found.alpha, _own_var(state)
         way = 2.0 * self.slopes * var
-        PR = found.precision @ kernel.along(x, way, self.gauss).T
-        system = alpha[:, None] * PR
-        system[np.diag_indices_from(system)] += 1.0
-        by_bag = solve(system, np.diagonal(found.slope), check_finite=False)
-        p = PR @ by_bag
+        towards = kernel.towards(x, way)
+        R = kernel.along(x, way, towards, self.gauss)
+
+        def back(by_bag: Vector) -> Vector:
+            return found.precision @ (by_bag @ R)
+
+        # which is near the identity, or bag parts would not settle: a few products solve it
+        asked = np.diagonal(found.slope)
+        system = LinearOperator(R.shape, lambda v: v + alpha * back(v.ravel()), dtype=R.dtype)
+        by_bag, unsolved = gmres(system, asked, rtol=SOLVED, restart=PRODUCTS, maxiter=1)
+        if unsolved:
+            dense = np.eye(len(alpha)) + alpha[:, None] * (found.precision @ R.T)
+            by_bag = solve(dense, asked, check_finite=False)
+        p = back(by_bag)
         by_alpha = np.multiply.outer(0.5 * p, alpha)
         found = replace(
             found, slope=found.slope - by_alpha - by_alpha.T, by_noise=found.by_noise - p * alpha
         )
         by_input = kernel.gradient(x, found.slope, self.gauss)
-        by_input += kernel.along_gradient(x, by_bag[:, None] * way, alpha, self.gauss)
+        by_input += kernel.along_gradient(
+            x, by_bag[:, None] * way, by_bag[:, None] * towards, alpha, self.gauss
+        )
         by_scale = self.problem.chained(kernel.scales, state, by_input, found)
         # and of C itself, at the bag's own size: κ − 1 in log η, 1 − κ in log τ
         left = by_bag[:, None] * self.slopes**2 * var
@@ -526,16 +548,18 @@ def settle(problem: GPProblem, scales: Scales, bag: Vector | None = None) -> Set
         gram += scales.group * problem.together
     average, var = np.diagonal(gram).copy(), _own_var(state)
     bag = problem.bag_var(state) if bag is None else bag
-    slopes_by, before, share = kernel.slopes(state.inputs, state.inputs, gauss), np.inf, TAKEN
+    slopes_by, tried = (
+        kernel.slopes(state.inputs, state.inputs, gauss),
+        list[tuple[Vector, Vector]](),
+    )
     for _ in range(MOST_REPETITIONS):
         gram.flat[:: len(gram) + 1] = average + bag
         slopes = slopes_by(_alpha(problem, gram, scales))
         change = np.sum(slopes**2 * var, axis=1) - bag
-        largest = float(np.abs(change).max())
-        if largest < TOLERANCE:
+        if float(np.abs(change).max()) < TOLERANCE:
             break
-        share, before = share if largest < before else 0.5 * share, largest  # in doubt, slower
-        bag = bag + share * change
+        tried = [*tried, (bag, change)]
+        bag = np.maximum(extrapolated(tried, TAKEN), LEAST_LEFT * bag)
     gram.flat[:: len(gram) + 1] = average + bag
     return Settled(problem, kernel, state, gauss, bag, slopes, problem.condition(gram, scales))
 

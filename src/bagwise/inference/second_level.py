@@ -28,7 +28,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float64, Int
+from jaxtyping import Float64, Int, Shaped
 
 from bagwise.embedding.posterior import EmbeddingPosterior
 
@@ -127,7 +127,7 @@ class Inputs:
         rows = map(slice, (ends - counts).tolist(), ends.tolist())
         return list(zip(used.tolist(), rows, strict=True))
 
-    def by_group(self, rows: Float64[np.ndarray, "n ..."]) -> Float64[np.ndarray, "n ..."]:
+    def by_group(self, rows: Shaped[np.ndarray, "n ..."]) -> Shaped[np.ndarray, "n ..."]:
         """Return rows of the bags, group by group."""
         return rows if self.order is None else rows[self.order]
 
@@ -241,28 +241,31 @@ class SecondLevelKernel:
         )
 
     def gauss(self, x: Inputs, z: Inputs) -> Float64[np.ndarray, "n m"]:
-        """Return the Gaussian part of E κ: of each pair of groups the exponential of one product.
+        """Return the Gaussian part of E κ: for each group of z the exponential of one product.
 
-        [a/D, x, −½|·|², 1] · [b, z, 1, constant − ½|·|²], with what is exact beside what is not
+        [a/D, x, −½|·|²] · [b, z, 1] − ½|·|² + constant, with what is exact beside what is not
         """
-        rows = self._by_group(x)
-        columns = rows if x is z else self._by_group(z)
-        square, amplitude = self.scales.length**2, np.log(self.scales.gauss)
-        gram = np.empty((len(x), len(z)))
-        for p in rows:
-            for q in columns:
-                if x is z and q.group < p.group:
-                    gram[p.bags, q.bags] = gram[q.bags, p.bags].T
-                    continue
-                both = x.var[p.group] + z.var[q.group]
-                inverse = 1.0 / (square + both)
-                constant = amplitude - 0.5 * float(np.log1p(both / square).sum())
-                left, right = p.beside(p.mean * inverse), q.beside(q.mean)
-                left[:, -2] = -0.5 * (p.mean_square @ inverse + p.exact_square)
-                left[:, -1] = right[:, -2] = 1.0
-                right[:, -1] = constant - 0.5 * (q.mean_square @ inverse + q.exact_square)
-                block = np.matmul(left, right.T, out=gram[p.bags, q.bags])
-                np.exp(block, out=block)
+        rows = self._sorted(x)
+        columns = rows if x is z else self._sorted(z)
+        gram, c = np.empty((len(x), len(z))), x.mean.shape[1]
+        left = np.empty((len(x), c + rows.exact.shape[1] + 1))
+        left[:, c:-1] = rows.exact
+        amplitude = np.log(self.scales.gauss)
+        for h, of in z.groups:
+            upto = slice(of.stop if x is z else len(x))
+            both = x.var + z.var[h]
+            inverse = 1.0 / (self.scales.length**2 + both)
+            np.multiply(rows.mean[upto], inverse[rows.group_of[upto]], out=left[upto, :c])
+            squares = np.einsum("ij,ij->i", left[upto, :c], rows.mean[upto])
+            left[upto, -1] = -0.5 * (squares + rows.exact_square[upto])
+            right = np.column_stack([columns.mean[of], columns.exact[of], columns.ones[of]])
+            constant = amplitude - 0.5 * np.log1p(both / self.scales.length**2).sum(axis=1)
+            beside = inverse @ columns.mean_square[of].T + columns.exact_square[of]
+            block = np.matmul(left[upto], right.T, out=gram[upto, of])
+            block += (constant[:, None] - 0.5 * beside)[rows.group_of[upto]]
+            np.exp(block, out=block)
+            if x is z:
+                gram[of, : of.start] = gram[: of.start, of].T
         return gram if x.order is None and z.order is None else gram[x.places][:, z.places]
 
     def slope(
@@ -275,73 +278,70 @@ class SecondLevelKernel:
         self, x: Inputs, z: Inputs, gauss: Float64[np.ndarray, "n m"]
     ) -> Callable[[Float64[np.ndarray, " m"]], Float64[np.ndarray, "n c"]]:
         """Return α ↦ the same, given the Gaussian part between x and z: for many α in turn."""
-        left, right = x.by_group(x.mean), z.by_group(z.mean)
+        rows, columns = self._sorted(x), self._sorted(z)
         gauss = x.by_group(z.by_group(gauss.T).T)
-        pairs = [
-            (rows, columns, self.scales.length**2 + x.var[g] + z.var[h])
-            for g, rows in x.groups
-            for h, columns in z.groups
-        ]
+        inverses = [(of, self._inverse(x, z.var[h])) for h, of in z.groups]
 
         def slope(alpha: Float64[np.ndarray, " m"]) -> Float64[np.ndarray, "n c"]:
-            weighted = gauss * z.by_group(alpha)
+            sorted_alpha = z.by_group(alpha)[:, None]
+            weighted = np.hstack([sorted_alpha * columns.mean, sorted_alpha])
             gradient = np.tile(self.scales.linear * (alpha @ z.mean), (len(x), 1))
-            for rows, columns, wide in pairs:
-                block = weighted[rows, columns]
-                pulled = block @ right[columns] - block.sum(axis=1)[:, None] * left[rows]
-                gradient[rows] += pulled / wide
+            for of, inverse in inverses:
+                pulled = gauss[:, of] @ weighted[of]
+                pull = pulled[:, :-1] - pulled[:, -1:] * rows.mean
+                gradient += pull * inverse[rows.group_of]
             return gradient[x.places]
 
         return slope
 
     def along(
-        self, x: Inputs, way: Float64[np.ndarray, "n c"], gauss: Float64[np.ndarray, "n n"]
+        self,
+        x: Inputs,
+        way: Float64[np.ndarray, "n c"],
+        towards: Float64[np.ndarray, "n n"],
+        gauss: Float64[np.ndarray, "n n"],
     ) -> Float64[np.ndarray, "n n"]:
         """Return by how much E κ_ij between bags changes as a_i goes along its way, Σ_k w_ik ∂_ik.
 
-        Of the Gaussian part that is itself times Σ_k w_ik (a_jk − a_ik)/D_k.
+        Of the Gaussian part that is itself times what :meth:`towards` returns.
         """
-        return self._towards(x, way) * gauss + self.scales.linear * way @ x.mean.T
+        return towards * gauss + self.scales.linear * way @ x.mean.T
 
-    def _towards(self, x: Inputs, way: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n n"]:
-        """Return Σ_k w_ik (a_jk − a_ik)/D_k."""
-        found, ways, groups = np.empty((len(x), len(x))), x.by_group(way), self._by_group(x)
-        for p in groups:
-            for q in groups:
-                pull = ways[p.bags] / (self.scales.length**2 + x.var[p.group] + x.var[q.group])
-                block = np.matmul(pull, q.mean.T, out=found[p.bags, q.bags])
-                block -= np.sum(pull * p.mean, axis=1)[:, None]
+    def towards(self, x: Inputs, way: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n n"]:
+        """Return Σ_k w_ik (a_jk − a_ik)/D_k, of which a row is linear in the way of its bag."""
+        found, ways, rows = np.empty((len(x), len(x))), x.by_group(way), self._sorted(x)
+        for h, of in x.groups:
+            pull = ways * self._inverse(x, x.var[h])[rows.group_of]
+            block = np.matmul(pull, rows.mean[of].T, out=found[:, of])
+            block -= np.einsum("ij,ij->i", pull, rows.mean)[:, None]
         return found if x.order is None else found[x.places][:, x.places]
 
     def along_gradient(
         self,
         x: Inputs,
         way: Float64[np.ndarray, "n c"],
+        towards: Float64[np.ndarray, "n n"],
         alpha: Float64[np.ndarray, " n"],
         gauss: Float64[np.ndarray, "n n"],
     ) -> Gradient:
         """Return the derivatives of Σ_ij along_ij α_j, at fixed ways and α."""
         pulled = gauss * alpha
-        E = self._towards(x, way) * pulled
+        E = towards * pulled
         found = self._gauss_gradient(x, 0.5 * (E + E.T))
         by_mean, by_var = found.by_mean, found.by_var
         by_way, by_length = np.zeros_like(x.mean), 0.0
-        ways, groups, pulled = (
-            x.by_group(way),
-            self._by_group(x),
-            x.by_group(x.by_group(pulled).T).T,
-        )
-        for p in groups:
-            for q in groups:
-                block, w = pulled[p.bags, q.bags], ways[p.bags]
-                inverse = 1.0 / (self.scales.length**2 + x.var[p.group] + x.var[q.group])
-                out = block.sum(axis=1)
-                by_way[p.bags] -= out[:, None] * w * inverse
-                by_way[q.bags] += (block.T @ w) * inverse
-                by_both = -np.sum(w * (block @ q.mean - out[:, None] * p.mean), axis=0) * inverse**2
-                by_var[p.group] += by_both
-                by_var[q.group] += by_both
-                by_length += 2.0 * self.scales.length**2 * float(by_both.sum())
+        ways, rows = x.by_group(way), self._sorted(x)
+        pulled = x.by_group(x.by_group(pulled).T).T
+        for h, of in x.groups:
+            block, inverse = pulled[:, of], self._inverse(x, x.var[h])
+            out, pull = block.sum(axis=1)[:, None], ways * inverse[rows.group_of]
+            by_way -= out * pull
+            by_way[of] += block.T @ pull
+            towards = block @ rows.mean[of] - out * rows.mean
+            by_both = -rows.summed(ways * towards) * inverse[rows.used] ** 2
+            by_var[rows.used] += by_both
+            by_var[h] += by_both.sum(axis=0)
+            by_length += 2.0 * self.scales.length**2 * float(by_both.sum())
         total = way.sum(axis=0)
         by_mean += by_way[x.places] + self.scales.linear * np.outer(alpha, total)
         by_scale = found.by_scale
@@ -363,10 +363,12 @@ class SecondLevelKernel:
             [x.log_size / self.scales.size_length, x.design / self.scales.effects_length]
         )
 
-    def _by_group(self, x: Inputs) -> list[_Group]:
-        """Return the groups that have bags."""
-        mean, exact = x.by_group(x.mean), x.by_group(self._exact(x))
-        return [_Group(g, bags, mean, exact) for g, bags in x.groups]
+    def _sorted(self, x: Inputs) -> _Sorted:
+        return _Sorted(x, self._exact(x))
+
+    def _inverse(self, x: Inputs, var: Float64[np.ndarray, " c"]) -> Float64[np.ndarray, "g c"]:
+        """Return 1/D of the groups of x and one group of others."""
+        return 1.0 / (self.scales.length**2 + x.var + var)
 
     def gradient(
         self, x: Inputs, slope: Float64[np.ndarray, "n n"], gauss: Float64[np.ndarray, "n n"]
@@ -409,30 +411,31 @@ class SecondLevelKernel:
     ) -> tuple[Float64[np.ndarray, "n c"], Float64[np.ndarray, "g c"], float]:
         """Return the derivatives of the Gaussian part in a, c and log ℓ.
 
-        E, symmetric and group by group, is the slope times the Gaussian part. Of each pair of
-        groups both products, E_pq b and E_pq^T a, are wanted; of a group and itself they are one.
+        E, symmetric and group by group, is the slope times the Gaussian part. Of each group and
+        those before it both products, E b and E^T a, are wanted; of it and itself they are one.
         """
-        square, groups = self.scales.length**2, self._by_group(x)
+        rows, square = self._sorted(x), self.scales.length**2
         by_mean, by_var, by_length = np.zeros_like(x.mean), np.zeros_like(x.var), 0.0
-        for i, p in enumerate(groups):
-            for q in groups[i:]:
-                block, a, b = E[p.bags, q.bags], p.mean, q.mean
-                inverse = 1.0 / (square + x.var[p.group] + x.var[q.group])
-                out, right = block.sum(axis=1), block @ b
-                squares = out @ p.mean_square - 2.0 * np.einsum("ij,ij->j", a, right)
-                by_mean[p.bags] += (right - out[:, None] * a) * (2.0 * inverse)
-                if p is q:
-                    double, into = 1.0, out
-                else:
-                    double, into = 2.0, block.sum(axis=0)
-                    by_mean[q.bags] += (block.T @ a - into[:, None] * b) * (2.0 * inverse)
-                squares += into @ q.mean_square
-                total = float(out.sum())
-                by_both = 0.5 * double * (squares * inverse**2 - total * inverse)
-                by_var[p.group] += by_both
-                by_var[q.group] += by_both
-                # ℓ² is in D and in the factor's normalisation
-                by_length += 2.0 * square * float(by_both.sum()) + double * total * len(inverse)
+        for i, (h, of) in enumerate(x.groups):
+            upto, before, used = slice(of.stop), slice(of.start), rows.used[: i + 1]
+            a, b, block = rows.mean[upto], rows.mean[of], E[upto, of]
+            inverse = self._inverse(x, x.var[h])
+            wide = 2.0 * inverse[rows.group_of[upto]]
+            out, right = block.sum(axis=1)[:, None], block @ b
+            into = rows.summed(block, i + 1)  # of each group
+            by_mean[upto] += (right - out * a) * wide
+            by_mean[of] += block[before].T @ (a[before] * wide[before])
+            by_mean[of] -= b * (into[:i].T @ (2.0 * inverse[used[:i]]))
+            squares = rows.summed(out * rows.mean_square[upto] - 2.0 * a * right, i + 1)
+            squares += into @ rows.mean_square[of]
+            total, inverse = into.sum(axis=1)[:, None], inverse[used]
+            times = np.where(used == h, 1.0, 2.0)[:, None]  # E_pq and E_qp
+            by_both = 0.5 * times * (squares * inverse**2 - total * inverse)
+            by_var[used] += by_both
+            by_var[h] += by_both.sum(axis=0)
+            # ℓ² is in D and in the factor's normalisation
+            by_length += 2.0 * square * float(by_both.sum())
+            by_length += float((times * total).sum()) * inverse.shape[1]
         return by_mean[x.places], by_var, by_length
 
     def nugget_gradient(self, x: Inputs, slope: Float64[np.ndarray, " n"]) -> Gradient:
@@ -473,25 +476,27 @@ class Gradient:
         )
 
 
-class _Group:
-    """The bags of a group, and what every pair of groups asks of them.
+class _Sorted:
+    """Bags group by group, and what every pair of groups asks of them.
 
     Attributes
     ----------
-    group : which one;  bags : which these are of the bags group by group
-    mean : (k, c), a;  mean_square : (k, c), a²
-    exact : (k, e), exact inputs in units of their lengths;  exact_square : (k,), ‖exact‖²
+    used : (u,), groups that have bags;  group_of : (n,), of each bag
+    mean, mean_square : (n, c), a and a²
+    exact : (n, e), exact inputs in units of their lengths;  exact_square : (n,), ‖exact‖²
     """
 
-    def __init__(self, group: int, bags: slice, mean: np.ndarray, exact: np.ndarray) -> None:
-        self.group, self.bags = group, bags
-        self.mean, self.exact = mean[bags], exact[bags]
-        self.mean_square, self.exact_square = self.mean**2, np.sum(self.exact**2, axis=1)
+    def __init__(self, x: Inputs, exact: np.ndarray) -> None:
+        self.used = np.array([group for group, _ in x.groups])
+        self._starts = np.array([bags.start for _, bags in x.groups])
+        self.group_of, self.ones = x.by_group(x.group_of), np.ones(len(x))
+        self.mean, self.exact = x.by_group(x.mean), x.by_group(exact)
+        self.exact_square = np.sum(self.exact**2, axis=1)
 
-    def beside(self, mean: np.ndarray) -> np.ndarray:
-        """Return an array (k, c) beside the exact inputs, and two columns to be filled."""
-        c = mean.shape[1]
-        joined = np.empty((len(mean), c + self.exact.shape[1] + 2))
-        joined[:, :c] = mean
-        joined[:, c:-2] = self.exact
-        return joined
+    @cached_property
+    def mean_square(self) -> np.ndarray:
+        return self.mean**2
+
+    def summed(self, values: np.ndarray, most: int | None = None) -> np.ndarray:
+        """Return the sums (u, ...) of values (n, ...) over the bags of each group, or the first."""
+        return np.add.reduceat(values, self._starts[:most], axis=0)
