@@ -33,11 +33,11 @@ def rows_of(path):
 
 
 def test_fit_says_what_it_did(folder):
-    fit = ("fit", "points.parquet", *FIT, *QUICK_GP, "--out", "x.bagwise")
-    assert done(bagwise(*fit, cwd=folder)).startswith(
+    fit = ("fit", "points.parquet", *FIT, "--out", "x.bagwise")
+    assert done(bagwise(*fit, *QUICK_GP, cwd=folder)).startswith(
         "DistributionGPRegressor fitted to 40 bags of 2 to 20 points (440 in all)"
     )
-    facts = done(bagwise(*fit, "--json", cwd=folder))
+    facts = done(bagwise(*fit, *QUICK, "--json", cwd=folder))
     assert facts["bags"] == 40 and facts["out"] == "x.bagwise" and facts["label_least"] > 1
 
 

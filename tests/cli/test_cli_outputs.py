@@ -214,7 +214,7 @@ def test_python_does_not_replace_what_is_not_ours_either(folder):
 def demo_scores():
     """Scores of the demo by the bytes of the files that it fits and scores: the same have the same.
 
-    The fit takes seconds; it is made by the first of these tests, and by the command line itself.
+    The fit takes seconds; it is made once for the demo, and once by the command line itself.
     """
     real, known = demo._scores, {}
 
@@ -242,16 +242,23 @@ def test_the_demo_does_what_it_says(demo_scores, tmp_path):
     assert len(demo_scores) == 1  # the files are the same wherever they are written
 
 
-def test_the_demo_writes_files_and_beats_the_average(demo_scores, tmp_path):
+@pytest.fixture
+def quick_demo(monkeypatch):
+    """The demo with a model that is fitted at once; how its own does, the README's test says."""
+    quick = library.ShrinkageRegressor(library.KernelEmbedding(8, bandwidth=1.0))
+    monkeypatch.setattr(demo, "estimator", lambda *_, **__: quick)
+
+
+def test_the_demo_writes_files(quick_demo, tmp_path):
     told = done(bagwise("demo", "--json", cwd=tmp_path))
-    assert told["rows"][0]["rmse"] < told["rmse_of_plain_average"]
+    assert told["rows"][0]["bags"] == 208 and told["rmse_of_plain_average"] > 0
     names = {path.name for path in (tmp_path / "polls").iterdir()}
     assert names == {"train.parquet", "new.parquet", "answers.csv"}
     text = done(bagwise("demo", "--out", "again", cwd=tmp_path))
     assert "bagwise fit again/train.parquet" in text
 
 
-def test_the_demo_keeps_files_of_others(demo_scores, tmp_path):
+def test_the_demo_keeps_files_of_others(quick_demo, tmp_path):
     (tmp_path / "polls").mkdir()
     (tmp_path / "polls" / "answers.csv").write_text("mine")
     refused(bagwise("demo", cwd=tmp_path), "answers.csv is there already", code=2)

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.testing import assert_allclose
 
-from bagwise.embedding.posterior import kernel_model
-from bagwise.embedding.prior import learnt_model
+from bagwise.embedding.posterior import kernel_model, learnt_model
 from bagwise.embedding.sums import BagStats
 
 RNG = np.random.default_rng(0)

@@ -10,6 +10,7 @@ import dense_oracle
 from bagwise import FourierEmbedding, KernelEmbedding
 from bagwise.embedding import posterior
 from bagwise.embedding.posterior import (
+    ConvolvedPrior,
     general_model,
     kernel_model,
     kernel_prior,
@@ -17,7 +18,6 @@ from bagwise.embedding.posterior import (
     whitening,
     with_floor,
 )
-from bagwise.embedding.prior import ConvolvedPrior
 from bagwise.embedding.sums import BagStats
 from bagwise.estimators import regressors
 from bagwise.estimators.regressors import FrequentistShrinkageRegressor, ShrinkageRegressor

@@ -67,13 +67,13 @@ NEW_CLASSES = {
 REGRESSORS = {
     "shrinkage": ShrinkageRegressor(EMBEDDING, weight_var=10.0),
     "blr": BayesianLinearRegressor(EMBEDDING),
-    "gp": DistributionGPRegressor(EMBEDDING),
+    "gp": DistributionGPRegressor(EMBEDDING, inference="evidence"),
     "kernel-ridge": MeanEmbeddingRidge(),
     "ridge": make_pipeline(KernelEmbedding(6, bandwidth=1.0), RidgeCV()),
     "bayesian-ridge": make_pipeline(KernelEmbedding(6, bandwidth=1.0), BayesianRidge()),
 }
 CLASSIFIERS = {
-    "shrinkage": ShrinkageClassifier(EMBEDDING),
+    "shrinkage": ShrinkageClassifier(EMBEDDING, weight_var=10.0),
     "logistic": BayesianLogisticClassifier(EMBEDDING, inference="laplace"),
     "sklearn": make_pipeline(KernelEmbedding(6, bandwidth=1.0), LogisticRegression()),
 }
@@ -262,8 +262,6 @@ def test_any_regressor_gives_a_prediction(name, method):
 @every_regressor
 def test_scores_are_of_bags_that_the_model_had_not_seen(name):
     given = clone(REGRESSORS[name])
-    if name == "gp":
-        given.set_params(inference="evidence")  # a fold is fitted seven times
     model = Conformal(given, cv=KFold(3)).fit(BAGS, Y)
     for k, (train, test) in enumerate(KFold(3).split(Y)):
         alone = clone(given).fit(BAGS[train], Y[train])
@@ -421,6 +419,7 @@ def test_folds_in_processes_are_the_same():
 
 
 @pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("undrawn")
 def test_out_of_fold_predictions_evaluate_and_report():
     joined = cross_val_predict_dist(regressor(), BAGS, Y, cv=3)
     assert joined.interval(0.8).shape == (90, 2) and set(joined.fold) == {0, 1, 2}
@@ -443,6 +442,7 @@ def test_a_report_survives_infinite_intervals():
     assert "Infinity" not in page.html and "NaN" not in page.html
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("k", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_reports_of_classes(k):
     models = {"conformal": Conformal(clone(CLASSIFIERS["shrinkage"]), cv=3)}

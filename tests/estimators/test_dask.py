@@ -51,7 +51,7 @@ MODELS = {
     "gp-classes": bagwise.DistributionGPClassifier(TWELVE),
 }
 CLASSES = {name for name, model in MODELS.items() if hasattr(model, "class_weight")}
-N_ROWS, N_BAGS = 100_000, 120
+N_ROWS, N_BAGS = 50_000, 120
 MANY_ROWS = 1_000_000
 ROLES = {"bag": "bag", "features": ["a", "b"], "covariates": ["age"], "weights": "w"}
 
@@ -70,7 +70,7 @@ def write(path, n_rows=N_ROWS, seed=0):
         "y": level[bag],
         "wide": np.where(level > 1.5, "wide", "narrow")[bag],
     }
-    pq.write_table(pa.table(columns), path, row_group_size=10_000)
+    pq.write_table(pa.table(columns), path, row_group_size=5_000)
     return path
 
 
@@ -86,7 +86,7 @@ def engine():
 
 
 def scan(path, engine=None, label="y", **more):
-    known = {"label": label, "progress": False, "piece_rows": 20_000, **ROLES, **more}
+    known = {"label": label, "progress": False, "piece_rows": 10_000, **ROLES, **more}
     return Bags.scan_parquet(path, engine=engine, **known)
 
 
@@ -284,7 +284,7 @@ def test_a_scheduler_that_is_lost_is_said_and_nothing_is_half_written(tmp_path, 
             yield made
 
     try:
-        write(tmp_path / "t.parquet", 100_000)
+        write(tmp_path / "t.parquet")
         line = ("fit", "t.parquet", "--bag", "bag", "--label", "y", "--features", "a,b")
         line += ("--model", "shrinkage", "--set", "n_landmarks=12", "--out", "m.bagwise")
         done(command(*line, "--cluster", address, cwd=tmp_path))

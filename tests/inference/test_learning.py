@@ -11,8 +11,7 @@ from scipy.linalg import fractional_matrix_power
 
 import bagwise
 from bagwise import Bags, KernelEmbedding, NetworkEmbedding
-from bagwise.embedding.posterior import kernel_model
-from bagwise.embedding.prior import learnt_model
+from bagwise.embedding.posterior import kernel_model, learnt_model
 from bagwise.embedding.sums import BagStats, summarise
 from bagwise.estimators.base import Pooled
 from bagwise.features.learnable import learnable

@@ -11,8 +11,7 @@ from scipy.optimize import minimize
 import dense_oracle
 from bagwise import KernelEmbedding
 from bagwise.bags.bags import Bags
-from bagwise.embedding.posterior import kernel_prior
-from bagwise.embedding.prior import ConvolvedPrior
+from bagwise.embedding.posterior import ConvolvedPrior, kernel_prior
 from bagwise.embedding.sums import BagStats
 from bagwise.estimators.regressors import ShrinkageRegressor
 from bagwise.exceptions import BagwiseError, BagwiseWarning

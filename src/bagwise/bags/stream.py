@@ -206,7 +206,7 @@ class StreamedBags(StackedBags):
             yield work(self), np.arange(self.n_bags)
             return
         parts = self._stream_parts(shard_bags)
-        made = self._map(work, parts, title)
+        made = self._passes.map(work, title, parts)
         yield from zip(made, (part.numbers for part in parts), strict=True)
 
     def _stream_parts(self, shard_bags: int) -> list[StreamPart]:
@@ -249,14 +249,6 @@ class StreamedBags(StackedBags):
             yield passes.of_pieces(start, stop), own
             start = stop
 
-    def _map(self, work: Callable[..., T], parts: list[Any], title: str) -> Iterator[T]:
-        passes: Passes = self._passes
-        assert passes.engine is not None
-        with Progress(title, len(parts), passes.progress) as bar:
-            for made in passes.engine.map(work, parts, title):
-                yield made
-                bar.advance()
-
     def rows_at(
         self, rows: Int64[np.ndarray, " k"]
     ) -> tuple[Float[np.ndarray, "k n_features"], Float64[np.ndarray, " k"]]:
@@ -287,7 +279,7 @@ class StreamedBags(StackedBags):
             every = [(_rows_at(self, rows[order]), order)]
         else:
             parts, places = self._asked_of_parts(rows[order])
-            made = self._map(_wanted_rows, parts, DRAWING)
+            made = self._passes.map(_wanted_rows, DRAWING, parts)
             every = [(each, order[own]) for each, own in zip(made, places, strict=True)]
         for (place, points, own), where in every:
             found[where[place]], shares[where[place]] = points, own

@@ -31,8 +31,13 @@ from bagwise.bags.validation import (
     show,
 )
 from bagwise.embedding.novelty import Novelty
-from bagwise.embedding.posterior import EmbeddingModel, kernel_prior
-from bagwise.embedding.prior import ConvolvedPrior, Prior, learnt_prior
+from bagwise.embedding.posterior import (
+    ConvolvedPrior,
+    EmbeddingModel,
+    Prior,
+    kernel_prior,
+    learnt_prior,
+)
 from bagwise.embedding.running import RunningSums, SummedBags, same
 from bagwise.embedding.sums import (
     MANY_POINTS,

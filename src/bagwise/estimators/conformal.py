@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.special import ndtri
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -41,9 +40,9 @@ from bagwise.estimators.folds import (
 from bagwise.estimators.scorers import predict_dist
 from bagwise.estimators.selection import FeatureCache, fit_sharing
 from bagwise.exceptions import BagwiseError, BagwiseWarning
-from bagwise.likelihoods import Probit
+from bagwise.likelihoods.probit import of_probabilities
 from bagwise.predictions.by_size import rows_by_size
-from bagwise.predictions.classes import ClassPrediction, ManyClassPrediction, check_class_labels
+from bagwise.predictions.classes import check_class_labels
 from bagwise.predictions.conformal import (
     ROUNDING,
     Calibration,
@@ -53,7 +52,6 @@ from bagwise.predictions.conformal import (
 )
 from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.metrics import Scores
-from bagwise.predictions.mixture import MixturePrediction
 from bagwise.predictions.parts import VarianceParts
 
 METHODS = ("cv+", "jackknife+", "split")
@@ -546,7 +544,9 @@ def _say(model: Any, bags: Bags) -> Any:
         return predict_dist(model, bags)
     known: dict[str, Any] = {"sizes": _sizes(bags), "ids": bags.ids}
     if is_classifier(model):
-        return _of_proba(np.asarray(model.predict_proba(bags)), model.classes_, known)
+        proba = np.asarray(model.predict_proba(bags))
+        proba = np.clip(proba, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
+        return of_probabilities(proba, model.classes_, **known)
     if _says_std(model):
         mean, std = model.predict(bags, return_std=True)
         return Prediction(mean, VarianceParts.broadcast(len(std), noise=std**2), **known)
@@ -566,21 +566,6 @@ def _says_std(model: Any) -> bool:
     """Whether ``predict`` has ``return_std``, also that of a Pipeline's last step."""
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
     return "return_std" in signature(last.predict).parameters
-
-
-def _of_proba(proba: np.ndarray, classes: np.ndarray, known: dict[str, Any]) -> Any:
-    """Return a prediction with these probabilities (n, k), of which nothing else is known."""
-    proba = np.clip(proba, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
-    if len(classes) == 2:
-        return _one_class(proba[:, 1], classes, known)
-    # of one class against the rest, the p whose p/√(1 − p) is the share
-    each = 0.5 * (proba * np.sqrt(proba**2 + 4.0) - proba**2)
-    return ManyClassPrediction([_one_class(p, [False, True], known) for p in each.T], classes)
-
-
-def _one_class(p: np.ndarray, classes: Any, known: dict[str, Any]) -> ClassPrediction:
-    latent = MixturePrediction(ndtri(p)[None], np.zeros(1), **known)
-    return ClassPrediction(latent, Probit(), classes)
 
 
 def _sizes(bags: Bags) -> np.ndarray:

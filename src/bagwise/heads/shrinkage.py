@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float64
 
-from bagwise.embedding.posterior import EmbeddingModel, EmbeddingPosterior, sampling_doubt
-from bagwise.embedding.prior import Prior
+from bagwise.embedding.posterior import EmbeddingModel, EmbeddingPosterior, Prior, sampling_doubt
 from bagwise.embedding.sums import BagStats
 from bagwise.heads.base import Design, LearningStart, Response, Task
 from bagwise.inference.class_weights import find_class_weights, warn_if_moving

@@ -32,7 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import cho_factor, cho_solve
 
-from bagwise.embedding.prior import PSEUDO_BAGS
+from bagwise.embedding.posterior import PSEUDO_BAGS
 from bagwise.features.learnable import Learnable, Params
 from bagwise.inference.density import LIBRARY
 from bagwise.inference.pencil import power, solve_each, whitened
@@ -281,8 +281,8 @@ def standardised(R: Any, within: Any, gaps: Any, sizes: Any, theta: Theta) -> An
 def between_bags(R: Any, within: Any, gaps: Any, sizes: Any) -> Any:
     """Return the covariance of embeddings between bags that the bags show.
 
-    That of :func:`bagwise.embedding.prior.learnt_model`, after some steps of its search from above:
-    the covariance of the means. Bags are grouped by size, and a group has its average 1/N.
+    That of :func:`bagwise.embedding.posterior.learnt_model`, after some steps of its search from
+    above: the covariance of the means. Bags are grouped by size, and a group has its average 1/N.
     """
     n, order = len(gaps), jax.lax.stop_gradient(jnp.argsort(sizes))
     groups = [order[part] for part in np.array_split(np.arange(n), min(SIZE_GROUPS, n))]

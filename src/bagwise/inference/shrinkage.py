@@ -25,8 +25,7 @@ from scipy.linalg import pinvh
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
-from bagwise.embedding.posterior import EmbeddingPosterior
-from bagwise.embedding.prior import ConvolvedPrior, Prior
+from bagwise.embedding.posterior import ConvolvedPrior, EmbeddingPosterior, Prior
 from bagwise.embedding.sums import BagStats
 from bagwise.exceptions import BagwiseWarning
 from bagwise.likelihoods.base import Likelihood, Terms

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr, ndtr
+from jaxtyping import Float
+from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 
 from bagwise._utils.arrays import NUMPY, ArrayLibrary
 from bagwise.likelihoods.base import Bend, ClassLikelihood, Terms, Vector
+from bagwise.predictions.classes import ClassPrediction, ManyClassPrediction
+from bagwise.predictions.mixture import MixturePrediction
 
 LOG_ROOT_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
 
@@ -71,3 +74,27 @@ class Probit(ClassLikelihood):
     def probability(self, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         """Return Φ(ξ/√(1 + v)), the integral of Φ over N(ξ, v)."""
         return ndtr(mean / np.sqrt(1.0 + var))
+
+
+def of_probabilities(
+    proba: Float[np.ndarray, "n k"], classes: np.ndarray, **known: Any
+) -> ClassPrediction | ManyClassPrediction:
+    """Return a prediction with these probabilities, strictly between 0 and 1.
+
+    Nothing else is known of the bags than ``known``, such as their sizes.
+
+    Examples
+    --------
+    >>> of_probabilities(np.array([[0.2, 0.5, 0.3]]), np.arange(3), sizes=None).proba.round(3)
+    array([[0.2, 0.5, 0.3]])
+    """
+
+    def of_two(p: Float[np.ndarray, " n"], two: Any) -> ClassPrediction:
+        latent = MixturePrediction(ndtri(p)[None], np.zeros(1), **known)
+        return ClassPrediction(latent, Probit(), two)
+
+    if len(classes) == 2:
+        return of_two(proba[:, 1], classes)
+    # of one class against the rest, the p whose p/√(1 − p) is the share
+    each = 0.5 * (proba * np.sqrt(proba**2 + 4.0) - proba**2)
+    return ManyClassPrediction([of_two(p, [False, True]) for p in each.T], classes)

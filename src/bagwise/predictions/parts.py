@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from bagwise.bags.validation import show
 from bagwise.exceptions import BagwiseError
 
-# Of many values an error message shows so many, each in so many characters.
+# Of many values an error message shows so many.
 SHOWN = 3
-LONGEST_WORD = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,13 +110,7 @@ def brief(values: Any) -> str:
     ('0.5, 2.0', "'ten'", '0.0, 0.0, 0.0 and 6 more')
     """
     if not isinstance(values, list | tuple | np.ndarray) or getattr(values, "ndim", 1) == 0:
-        return _word(values)
+        return show(values)
     shown = list(values)
     rest = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
-    return ", ".join(map(_word, shown[:SHOWN])) + rest or "nothing"
-
-
-def _word(value: Any) -> str:
-    value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-    text = repr(value)
-    return text if len(text) <= LONGEST_WORD else f"{text[:LONGEST_WORD]}…"
+    return ", ".join(map(show, shown[:SHOWN])) + rest or "nothing"

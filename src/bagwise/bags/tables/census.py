@@ -520,6 +520,10 @@ class Lessons:
             name: {} for name, categories in schema.one_hot.items() if not categories
         }
 
+    def prepare(self, used: Any) -> Table:
+        """Take of the rows that are used their table alone."""
+        return used.table
+
     def add(self, table: Table) -> None:
         """Learn from the rows of a table that are not dropped."""
         gaps = self._schema.gaps(table)

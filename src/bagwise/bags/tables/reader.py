@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from types import NoneType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -230,21 +231,20 @@ class Passes:
             state.add(prepared)
         return state
 
-    def map(self, work: Callable[..., T], title: str) -> Iterator[T]:
-        """Do work on the pieces of the source, wherever they are, in their order."""
+    def map(
+        self, work: Callable[..., T], title: str, parts: Sequence[Any] | None = None
+    ) -> Iterator[T]:
+        """Do work on parts of the source, by default its pieces, wherever they are, in order."""
         assert self.engine is not None
-        pieces = [self.of_piece(k) for k in range(len(self.source.pieces))]
-        with Progress(title, len(pieces), self.progress) as bar:
-            for made in self.engine.map(work, pieces, title):
+        if parts is None:
+            parts = [self.of_pieces(k, k + 1) for k in range(len(self.source.pieces))]
+        with Progress(title, len(parts), self.progress) as bar:
+            for made in self.engine.map(work, parts, title):
                 yield made
                 bar.advance()
 
-    def of_piece(self, number: int) -> Passes:
-        """Return the same for one piece of the source, to be sent to a worker."""
-        return self.of_pieces(number, number + 1)
-
     def of_pieces(self, start: int, stop: int) -> Passes:
-        """Return the same for some pieces of the source, one after the other, as one."""
+        """Return the same for pieces that follow each other, as one, to be sent to a worker."""
         piece = Source.joined(self.source.pieces[start:stop])
         return replace(self, source=piece, progress=False, engine=None)
 
@@ -411,25 +411,6 @@ class IdCount:
         self.counts.merge(other.counts)
 
 
-class Learning:
-    """What rows teach a schema, as batches come."""
-
-    def __init__(self, schema: Schema, sample_rows: float, skip: int = 0) -> None:
-        self.lessons = Lessons(schema, sample_rows, skip)
-
-    def prepare(self, used: Used) -> Table:
-        """Take the rows alone."""
-        return used.table
-
-    def add(self, table: Table) -> None:
-        """Learn from some rows."""
-        self.lessons.add(table)
-
-    def merge(self, other: Learning) -> None:
-        """Add what other rows teach, which come after these."""
-        self.lessons.merge(other.lessons)
-
-
 class Counting:
     """A census of rows, as batches come, and the points themselves if they are to be kept.
 
@@ -516,11 +497,7 @@ class KeptRows:
                 yield batch.numbered(codes)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _nothing, ()
-
-
-def _nothing() -> None:
-    """Return what is left of rows that were kept in another process."""
+        return NoneType, ()  # what is left of them in another process
 
 
 @dataclass(frozen=True, eq=False)
@@ -642,9 +619,8 @@ class Reader:
         own, passes = self.passes.schema, self.passes
         if own.lacks:
             most = math.inf if passes.source.in_memory else sample_rows
-            make = partial(Learning, own, most)
-            found = passes.fold(make, own.columns, "learning from rows")
-            own = own.taught(found.lessons)
+            make = partial(Lessons, own, most)
+            own = own.taught(passes.fold(make, own.columns, "learning from rows"))
             self.passes = replace(passes, schema=own)
         if self.theirs is not None and self.theirs.lacks and self.bag_table is not None:
             self.theirs = self.theirs.learnt([self.bag_table])

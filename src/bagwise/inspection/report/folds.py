@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64
-from scipy.special import ndtri
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from bagwise.exceptions import BagwiseError
-from bagwise.likelihoods import Probit
-from bagwise.predictions.classes import ClassPrediction, ManyClassPrediction
+from bagwise.likelihoods.probit import of_probabilities
 from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.joined import Joined, Piece, joined
-from bagwise.predictions.mixture import MixturePrediction
 from bagwise.predictions.parts import VarianceParts
 
 # A model cannot be fitted to fewer.
@@ -87,7 +83,8 @@ def baseline(
         others = n - len(rows)
         if classes is not None:
             counts = np.bincount(np.delete(labels, rows).astype(np.int64), minlength=len(classes))
-            pieces.append(Piece(rows, _shares(len(rows), counts, classes)))
+            shares = np.tile((counts + 1.0) / (others + len(classes)), (len(rows), 1))
+            pieces.append(Piece(rows, of_probabilities(shares, classes, sizes=None)))
             continue
         sum_of_others = total - labels[rows].sum()
         mean = sum_of_others / others
@@ -98,17 +95,3 @@ def baseline(
         parts = VarianceParts.broadcast(len(rows), noise=var)
         pieces.append(Piece(rows, Prediction(np.full(len(rows), mean), parts)))
     return joined(pieces)
-
-
-def _shares(n_bags: int, counts: Int64[np.ndarray, " c"], classes: np.ndarray) -> Any:
-    shares = (counts + 1.0) / (counts.sum() + len(classes))
-    if len(classes) == 2:
-        return _constant(n_bags, shares[1], classes)
-    # of one class against the rest, the p whose p/√(1 − p) is the share
-    each = (shares * np.sqrt(shares**2 + 4.0) - shares**2) / 2.0
-    return ManyClassPrediction([_constant(n_bags, p, [False, True]) for p in each], classes)
-
-
-def _constant(n_bags: int, p: float, classes: Any) -> ClassPrediction:
-    means = np.full((1, n_bags), float(ndtri(p)))
-    return ClassPrediction(MixturePrediction(means, np.zeros(1), sizes=None), Probit(), classes)
