@@ -114,7 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"{', '.join(unknown)} is none of {', '.join(PARTS)}")
     given.out.mkdir(parents=True, exist_ok=True)
     sys.path.append(str(TESTS))  # whose simulations are used; processes have the same path
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # as there are processes: threads of BLAS,
+    os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")  # and ours
     failed = list[str]()
     for name in given.parts or PARTS:
         units = range(max(1, round(given.share * PARTS[name].units)))
