@@ -37,8 +37,8 @@ def command(trial):
     line += model
     if trial.chance(0.2):
         line += ["--set", trial.draw("set", SETTINGS)]
-    elif model in MODELS:
-        line += saving_time(trial, model)
+    if model in MODELS:
+        line += saving_time(trial, model, line)
     for option, good, odd in OPTIONS:
         if trial.chance(0.04):
             line += [option, *trial.draw(option, good, odd, 0.3)]
@@ -58,17 +58,20 @@ MODELS = [
     ["--model", "gp"], ["--model", "kernel-ridge"], ["--model", "freq-shrinkage"],
     ["--model", "bdr", "--set", "inference=laplace"],
 ]  # fmt: skip
-PROCESSES = [[], ["--model", "gp"]]
+PROCESSES = [["--set", "bandwidth=1.0"], [], ["--model", "gp"]]
 ODD_MODELS = [["--model", "x"], ["--model", ""], ["--model"]]
 
 
-def saving_time(trial, model):
-    """Return settings for what takes longest by default, in most cases."""
+def saving_time(trial, model, line):
+    """Return settings for what takes longest by default and is not set, in most cases."""
     cheap = thrift(trial)
-    names = ["n_landmarks", "bandwidth"] + ["kernel", "prior", "center"] * (model in PROCESSES)
-    words = [f"{name}={cheap[name]}" for name in names if cheap]
-    words += ["inference=evidence"] * bool(cheap and model in PROCESSES)
-    return [part for word in words for part in ("--set", word)]
+    if not cheap:
+        return []
+    cheap["inference"] = "evidence"
+    names = ["n_landmarks", "bandwidth"]
+    names += ["kernel", "prior", "center", "inference"] * (model in PROCESSES)
+    names = [name for name in names if not any(part.startswith(f"{name}=") for part in line)]
+    return [part for name in names for part in ("--set", f"{name}={cheap[name]}")]
 
 
 OPTIONS = [

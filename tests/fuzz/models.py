@@ -98,7 +98,7 @@ def estimator(trial, names):
         of_process = known["inference"] in ("auto", "evidence")
         good = ["auto", "evidence"] if of_process else ["map", "laplace"]
         settings["inference"] = trial.draw("inference", good, ["mcmc", None, 1], 0.03)
-        if trial.chance(0.015):
+        if trial.chance(0.003 if of_process else 0.015):  # of a process it takes fifteen seconds
             settings["inference"] = NUTS(chains=1, draws=20, warmup=20, progress=False)
     for name, (good, odd) in PARAMETERS.items():
         for full in {name, f"embedding__{name}"} & known.keys():
