@@ -96,7 +96,8 @@ def tables(folder: Path) -> Iterator[str]:
             yield ""
             yield f"## {part.title}"
             yield ""
-            yield f"{len(rows):,} of {part.units:,} units, {hours:.1f} hours of one core."
+            yield f"{len(rows):,} of {part.units:,} units, {hours:.1f} hours of one process, by the"
+            yield "clock, on machines that had other work as well."
             yield ""
             yield from part.table(rows)
 
