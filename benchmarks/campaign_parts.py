@@ -407,8 +407,8 @@ def kills_table(rows: Rows) -> Iterator[str]:
     yield "Commands are killed at moments drawn from their whole duration, and then run to their"
     yield "end. Not whole: a file that cannot be read after a kill. Another answer: than that of a"
     yield "command that nobody killed. The first 230 kills are of processes as a shell starts them,"
-    yield "and then one in ten; the others are forked from one that has everything imported, and draw"
-    yield "no pictures: ten kills take 4, 6 and 15 seconds, where they took 50, 100 and 150."
+    yield "and then one in ten; the others are forked from one that has everything imported, and"
+    yield "draw no pictures: ten kills take 4, 6 and 15 seconds, where they took 50, 100 and 150."
     yield ""
     yield from header("command", "kills", "ended before", "not whole", "another answer")
     for command in COMMANDS:
