@@ -332,6 +332,6 @@ def test_a_column_that_is_not_there_is_not_answered_with_pages_of_names(tmp_path
     path = tmp_path / "wide.csv"
     names = [f"measurement {k}" for k in range(400)] + ["x" * 5000]
     path.write_text(",".join(names) + "\n" + ",".join("1" * len(names)) + "\n", encoding="utf-8")
-    with pytest.raises(BagwiseError, match="'measurement 0'.* and 386 more") as caught:
+    with pytest.raises(BagwiseError, match=r"'measurement 0'.* and 386 more") as caught:
         Bags.from_csv(path, bag="patient")
     assert len(str(caught.value)) < 1000
