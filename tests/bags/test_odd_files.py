@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from bagwise.bags.bags import Bags
-from bagwise.exceptions import BagwiseError
+from bagwise.exceptions import BagwiseError, InvalidBagsError
 from cli_runs import QUICK, bagwise, done, in_process, make_rows, refused, write
 
 FIT = ("--bag", "person", "--label", "age", "--features", "a,b", *QUICK, "--out", "m.bagwise")
@@ -178,3 +178,14 @@ def test_an_infinite_label_at_a_shell(tmp_path, ending):
     codes = ("--na", "inf", "--missing", "drop", "--json")
     line = ("fit", *roles, "age", "--out", "m", *QUICK, *codes)
     assert done(bagwise(*line, cwd=tmp_path))["bags"] == 39
+
+
+def test_ids_that_differ_by_null_characters_at_their_end_are_refused(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"bag,x,y\na\x00,1,2\na,1,2\nb,2,3\n")
+    table = pd.DataFrame({"bag": ["a\x00", "a", "b"], "x": [1.0, 1.0, 2.0], "y": [2.0, 2.0, 3.0]})
+    table.to_parquet(tmp_path / "t.parquet")
+    told = "two bag ids are both 'a' but for null characters at their end; expected ids that differ"
+    for name, read in READERS.items():
+        path = tmp_path / ("t.csv" if name == "csv" else "t.parquet")
+        with pytest.raises(InvalidBagsError, match=told):
+            read(path, bag="bag", label="y")

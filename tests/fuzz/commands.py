@@ -1,6 +1,7 @@
 """Command lines to try: every command on files whole and damaged, with options sound and silly."""
 
 import contextlib
+import functools
 import io
 import json
 import os
@@ -9,10 +10,14 @@ import subprocess
 import sys
 from unittest import mock
 
+import typer.main
+
 from fuzz import tables
+from fuzz.models import thrift
 from fuzz.trial import INTERNALS
 
 RAW_NOTE = re.compile(r"encountered in|Warning\b|divide by zero|overflow|invalid value|deprecat")
+P_APART = 0.005  # of lines that are run as by a shell, most of whose seconds are imports
 CODES = (0, 1, 2)  # done, refused with a sentence, a wrong line
 
 SETTINGS = [
@@ -28,9 +33,12 @@ def command(trial):
     table = tables.columns(trial)
     points = tables.write(trial, table, p_damage=0.15).name
     line = ["fit", points, "--bag", "bag", "--label", "y", "--out", "m.bagwise"]
-    line += trial.draw("model", MODELS, ODD_MODELS, 0.08)
+    model = trial.draw("model", MODELS, ODD_MODELS, 0.08)
+    line += model
     if trial.chance(0.2):
         line += ["--set", trial.draw("set", SETTINGS)]
+    if model in MODELS:
+        line += saving_time(trial, model, line)
     for option, good, odd in OPTIONS:
         if trial.chance(0.04):
             line += [option, *trial.draw(option, good, odd, 0.3)]
@@ -50,7 +58,22 @@ MODELS = [
     ["--model", "gp"], ["--model", "kernel-ridge"], ["--model", "freq-shrinkage"],
     ["--model", "bdr", "--set", "inference=laplace"],
 ]  # fmt: skip
+PROCESSES = [["--set", "bandwidth=1.0"], [], ["--model", "gp"]]
 ODD_MODELS = [["--model", "x"], ["--model", ""], ["--model"]]
+
+
+def saving_time(trial, model, line):
+    """Return settings for what takes longest by default and is not set, in most cases."""
+    cheap = thrift(trial)
+    if not cheap:
+        return []
+    cheap["inference"] = "evidence"
+    names = ["n_landmarks", "bandwidth"]
+    names += ["kernel", "prior", "center", "inference"] * (model in PROCESSES)
+    names = [name for name in names if not any(part.startswith(f"{name}=") for part in line)]
+    return [part for name in names for part in ("--set", f"{name}={cheap[name]}")]
+
+
 OPTIONS = [
     ("--features", [["a"], ["a,b"]], [[""], [","], ["nobody"], ["a,a"], ["\x00"], ["y"]]),
     ("--covariates", [["c"]], [[""], ["nobody"], ["a"]]),
@@ -114,7 +137,7 @@ def check_json(trial, what, text):
 
 def run(trial, line):
     """Run a line in this process or, now and then, in one of its own; check how it ended."""
-    apart = trial.chance(0.02)
+    apart = trial.chance(P_APART)
     trial.drawn.append(f"line: bagwise {' '.join(map(repr, line))}"[:600])
     code, out, err = (in_process if apart else here)(line, trial.folder)
     said = err.strip().splitlines()[-1] if err.strip() else ""
@@ -137,6 +160,12 @@ def run(trial, line):
     return code, out, err
 
 
+@functools.cache
+def parser_of(app, get_command=typer.main.get_command):
+    """Return typer's parser of the command line, which takes as long as a small fit to make."""
+    return get_command(app)
+
+
 def here(line, folder):
     """Run the command line in this process, which is much faster."""
     from bagwise.cli import main
@@ -147,6 +176,7 @@ def here(line, folder):
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         mock.patch.object(sys, "argv", ["bagwise", *line]),
+        mock.patch.object(typer.main, "get_command", parser_of),
     ):
         try:
             main()

@@ -5,6 +5,8 @@ import pytest
 from scipy import stats
 from scipy.special import logit, softmax
 
+from bagwise import BayesianLogisticClassifier, KernelEmbedding
+from bagwise.exceptions import BagwiseError
 from bagwise.inference.class_weights import propagate_weights
 from bagwise.inference.shrinkage import find_mode
 from posterior_problems import Bagged, alpha_of
@@ -91,3 +93,11 @@ def test_probabilities_are_as_sure_as_the_posterior(seed, n):
     )
     slope = np.polyfit(logit(exact), logit(probability(draws).mean(axis=0)), 1)[0]
     assert slope == pytest.approx(1.0, abs=0.12)
+
+
+def test_propagation_that_runs_away_is_said_in_a_sentence(monkeypatch):
+    monkeypatch.setattr("bagwise.inference.class_weights._swept", lambda _: None)
+    rng = np.random.default_rng(0)
+    bags, y = rng.normal(size=(12, 3, 2)), np.arange(12) % 2
+    with pytest.raises(BagwiseError, match=r"finds no end; expected labels and .* differ less"):
+        BayesianLogisticClassifier(KernelEmbedding(3, bandwidth=1.0)).fit(list(bags), y)

@@ -15,6 +15,9 @@ import pytest
 import bagwise
 from bagwise import BagwiseWarning, BDRRegressor, KernelEmbedding
 from bagwise.inference import NUTS, nuts
+from bagwise.inference.density import Model
+from bagwise.inference.diagnostics import diagnose
+from bagwise.likelihoods import Gaussian
 
 RNG = np.random.default_rng(0)
 Y = RNG.uniform(1, 2, 40)
@@ -161,6 +164,68 @@ def test_classes_of_different_difficulty_have_as_many_draws():
     assert np.isfinite(fitted.predict_proba(bags)).all()
 
 
+# ---------------------------------------------------------------- trajectories that run off
+
+
+def funnel(model, data, z):
+    """−log density of z_0 normal and z_1 of standard deviation e^(z_0): steep where z_0 is low."""
+    return 0.5 * z[0] ** 2 + z[0] + 0.5 * (z[1] * jax.numpy.exp(-z[0])) ** 2 + 0.0 * data["none"]
+
+
+@pytest.fixture
+def in_funnel(monkeypatch):
+    """Return a function that samples the funnel, and what its draws are judged to be."""
+    monkeypatch.setattr(nuts, "potential", funnel)
+
+    def sampled(**settings):
+        judged = []
+
+        def judge(found):
+            judged.append(diagnose({"low": found[0][..., 0]}, found[1]))
+            return judged[-1]
+
+        # With settings that no other test has: none takes this compiled density for its own.
+        settings = NUTS(warmup=150, target_accept=0.801, progress=False, **settings)
+        starts = np.random.default_rng(0).normal(size=(4, 2))
+        model, data = Model(Gaussian(), False, False), {"none": np.zeros(())}
+        found = nuts.sample(model, data, starts, settings, [1, 2, 3, 4], judge)
+        return found, judged or [judge(found)]
+
+    return sampled
+
+
+def test_where_trajectories_run_off_steps_are_halved_and_draws_begin_anew(in_funnel):
+    first, (fixed,) = in_funnel(draws=nuts.FIRST_DRAWS)
+    assert fixed.run_off and "take smaller steps" in " ".join(fixed.problems())
+    found, judged = in_funnel()
+    n_off = sum(each.run_off for each in judged)
+    assert 1 <= n_off <= nuts.MOST_HALVINGS and not judged[-1].run_off
+    assert judged[0].n_divergent >= fixed.n_divergent  # 150 is no whole number of runs
+    np.testing.assert_allclose(found[1].step_size, first[1].step_size / 2**n_off, rtol=1e-12)
+    assert judged[-1].min_ess >= 400 and found[0].shape[1] == judged[-1].n_draws
+    z0, z1 = found[0].reshape(-1, 2).T
+    assert abs(z0.mean()) < 0.15 and abs(z0.std() - 1.0) < 0.1
+    ratio = z1 / np.exp(z0)
+    assert abs(ratio.mean()) < 0.15 and abs(ratio.std() - 1.0) < 0.1
+
+
+def test_steps_are_not_halved_for_ever(in_funnel, monkeypatch):
+    monkeypatch.setattr(nuts, "MOST_HALVINGS", 1)
+    monkeypatch.setattr("bagwise.inference.diagnostics.MAX_DIVERGENT", -1.0)
+    _, judged = in_funnel(n_effective=1, max_draws=300)
+    n_draws = [each.n_draws for each in judged]
+    assert n_draws[:2] == [nuts.FIRST_DRAWS] * 2 and all(n == 300 for n in n_draws[2:])
+
+
+@pytest.mark.long  # 15 seconds of CPU each
+@pytest.mark.parametrize("seed", [0, 2])
+def test_labels_without_noise_and_bags_of_one_size_are_sampled_without_a_warning(seed):
+    rng = np.random.default_rng(seed)
+    y = rng.uniform(1, 2, 400)
+    fitted = BDRRegressor().fit([rng.gamma(3 * mean, 1.0, (100, 2)) for mean in y], y)
+    assert fitted.diagnostics_.problems() == []
+
+
 # ---------------------------------------------------------------- interrupts
 
 
@@ -221,6 +286,9 @@ import sys, warnings
 import numpy as np
 from bagwise import BDRRegressor, KernelEmbedding
 from bagwise.inference import NUTS, nuts
+from bagwise.inference.density import Model
+from bagwise.inference.diagnostics import diagnose
+from bagwise.likelihoods import Gaussian
 
 run = nuts._Chain.run
 

@@ -34,7 +34,7 @@ from jaxtyping import Float64
 from scipy.linalg import cho_solve
 from scipy.optimize import brentq
 
-from bagwise.exceptions import BagwiseWarning
+from bagwise.exceptions import BagwiseError, BagwiseWarning
 from bagwise.inference.priors import usual_weights
 from bagwise.inference.shrinkage import (
     LOG_SCALE_SD,
@@ -216,6 +216,10 @@ def _factor(precision: Float64[np.ndarray, "j j"]) -> Float64[np.ndarray, "j j"]
     raise np.linalg.LinAlgError("the precision of the weights is not that of a distribution")
 
 
+class EndlessError(BagwiseError, np.linalg.LinAlgError):
+    """Expectation propagation runs away, from wherever it starts."""
+
+
 def propagate_weights(
     problem: ShrinkageProblem,
     scales: Float64[np.ndarray, " s"],
@@ -242,7 +246,11 @@ def propagate_weights(
         # variances of labels as they are at the start, nothing can.
         found = _swept(_Sweeper(problem, at, precision, moves=False))
     if found is None:
-        raise np.linalg.LinAlgError("expectation propagation has no end at these scales")
+        raise EndlessError.because(
+            "expectation propagation of the labels finds no end",
+            "labels and sample weights by which it settles",
+            "Take sample weights that differ less, fewer landmarks or a larger bandwidth.",
+        )
     return found
 
 

@@ -82,6 +82,11 @@ class Diagnostics:
         return agree and self.min_ess >= max(n_effective, self._needed)
 
     @property
+    def run_off(self) -> bool:
+        """Whether so many trajectories ran off that a part of the posterior may be missed."""
+        return self.n_divergent > MAX_DIVERGENT * self.n_chains * self.n_draws
+
+    @property
     def _needed(self) -> int:
         return MIN_ESS_PER_CHAIN * self.n_chains
 
@@ -102,7 +107,7 @@ class Diagnostics:
                 f"the {total} draws are worth only {self.min_ess:.0f} independent ones, should be "
                 f"{needed}: draw more, with inference=NUTS(draws={factor * self.n_draws})"
             )
-        if self.n_divergent > MAX_DIVERGENT * total:
+        if self.run_off:
             found.append(
                 f"{self.n_divergent} of {total} trajectories diverged, so a part of the posterior "
                 "may be missed: take smaller steps, with inference=NUTS(target_accept=0.95)"

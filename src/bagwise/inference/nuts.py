@@ -5,7 +5,10 @@ which leave Python while they sample; every chain advances in short runs, betwee
 shown and an interrupt is noticed. JAX's precision is set to float64 in those threads only.
 
 How many draws there are is up to the posterior: they are looked at in rounds, until chains agree
-and are worth as many independent draws as were asked for.
+and are worth as many independent draws as were asked for. If trajectories run off, what was drawn
+so far is warm-up after all, and chains go on with steps half as long. Where labels have hardly any
+noise and all bags one size, only the sum of σ² and what bags leave open is known: a ridge, which
+bends more sharply in places than steps that are right on average can follow.
 """
 
 from __future__ import annotations
@@ -38,6 +41,9 @@ RUN_LENGTH = 20
 # much as seems to be missing, within limits: few draws say little of how many more it takes.
 FIRST_DRAWS = 240
 LEAST_GROWTH, MOST_GROWTH = 1.25, 2.0
+
+# How often steps are halved when trajectories run off.
+MOST_HALVINGS = 3
 
 # −log density that a chain is said to start with: wherever the first trajectory leads is likelier.
 NOWHERE = 1e10
@@ -114,6 +120,14 @@ class _Chain:
         self._state, draws = self._advance(self._state, self.data)
         self.runs.append(tuple(np.asarray(part) for part in draws))
 
+    def begin_again(self, n_kept: int) -> None:
+        """Halve the step from here on, and forget all but the first draws, those of the warm-up."""
+        adapted = self._state.adapt_state
+        half = np.asarray(np.asarray(adapted.step_size) / 2.0)  # JAX would round it to float32 here
+        shorter = adapted._replace(step_size=half)
+        self._state = self._state._replace(adapt_state=shorter)
+        del self.runs[n_kept // RUN_LENGTH :]
+
     def step_size(self) -> float:
         return float(self._state.adapt_state.step_size)
 
@@ -131,24 +145,32 @@ def sample(
     Unless the settings say how many draws there are, ``judge`` says after each round how good they
     are, and further ones are made until they are good enough, or as many as there may be. Ctrl-C
     ends the sampling; the draws made so far are kept, with a warning that says how many. If there
-    are none yet, the interrupt is passed on.
+    are none yet, the interrupt is passed on. Draws of which too many trajectories ran off are not
+    kept: chains go on from where they are with shorter steps.
     """
     with jax.enable_x64(True):
         data = jax.tree.map(jax.numpy.asarray, data)
     chains = [_Chain(model, settings, data, *pair) for pair in zip(starts, seeds, strict=True)]
     adapts = settings.draws is None and judge is not None
     most = settings.max_draws if adapts else settings.fixed_draws
-    planned, title = min(FIRST_DRAWS, most) if adapts else most, "sampling"
+    first = min(FIRST_DRAWS, most) if adapts else most
+    planned, title, warmup, halvings = first, "sampling", settings.warmup, 0
     while True:
-        total = settings.warmup + planned
+        total = warmup + planned
         missing = sum(total - chain.n_done for chain in chains)
         # JAX's factorisations are LAPACK's: threads of its own would get in the chains' way.
         with Progress(title, missing, settings.progress) as progress, one_thread("blas"):
             interrupted = _run_in_threads(chains, total, progress, settings)
-        found = _gather(chains, settings.warmup, planned, most, interrupted)
+        found = _gather(chains, warmup, planned, most, interrupted)
         if interrupted or judge is None or not adapts:
             return found
         judged = judge(found)
+        if judged.run_off and halvings < MOST_HALVINGS:
+            planned, title, halvings = first, "sampling with shorter steps", halvings + 1
+            warmup = -(-settings.warmup // RUN_LENGTH) * RUN_LENGTH
+            for chain in chains:
+                chain.begin_again(warmup)
+            continue
         if judged.are_enough(settings.n_effective):
             return found
         if planned == most:
