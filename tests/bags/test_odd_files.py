@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from bagwise.bags.bags import Bags
-from bagwise.exceptions import BagwiseError, InvalidBagsError
+from bagwise.exceptions import BagwiseError
 from cli_runs import QUICK, bagwise, done, in_process, make_rows, refused, write
 
 FIT = ("--bag", "person", "--label", "age", "--features", "a,b", *QUICK, "--out", "m.bagwise")
@@ -180,12 +180,20 @@ def test_an_infinite_label_at_a_shell(tmp_path, ending):
     assert done(bagwise(*line, cwd=tmp_path))["bags"] == 39
 
 
-def test_ids_that_differ_by_null_characters_at_their_end_are_refused(tmp_path):
-    (tmp_path / "t.csv").write_bytes(b"bag,x,y\na\x00,1,2\na,1,2\nb,2,3\n")
-    table = pd.DataFrame({"bag": ["a\x00", "a", "b"], "x": [1.0, 1.0, 2.0], "y": [2.0, 2.0, 3.0]})
+@pytest.mark.parametrize("batch_rows", [1, 2, 100])
+def test_ids_that_differ_by_null_characters_at_their_end_are_two(tmp_path, batch_rows):
+    table = pd.DataFrame(
+        {"bag": ["a\0", "a", "b", "a"], "x": [1.0, 2.0, 3.0, 4.0], "y": [2, 3, 4, 3]}
+    )
     table.to_parquet(tmp_path / "t.parquet")
-    told = "two bag ids are both 'a' but for null characters at their end; expected ids that differ"
+    (tmp_path / "t.csv").write_bytes(b"bag,x,y\na\x00,1,2\na,2,3\nb,3,4\na,4,3\n")
     for name, read in READERS.items():
         path = tmp_path / ("t.csv" if name == "csv" else "t.parquet")
-        with pytest.raises(InvalidBagsError, match=told):
-            read(path, bag="bag", label="y")
+        bags, y = read(path, bag="bag", label="y")
+        assert (list(bags.ids), list(bags.sizes), list(y)) == (
+            ["a\0", "a", "b"],
+            [1, 2, 1],
+            [2, 3, 4],
+        )
+    bags, y = Bags.scan_parquet(tmp_path / "t.parquet", bag="bag", label="y", batch_rows=batch_rows)
+    assert (list(bags.ids), list(bags.sizes), list(y)) == (["a\0", "a", "b"], [1, 2, 1], [2, 3, 4])

@@ -89,7 +89,15 @@ def check_distinct(ids: Shaped[np.ndarray, " n"]) -> None:
 def plain(array: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
     """Give objects that are all numbers or strings the NumPy dtype they could have had.
 
-    Integers beyond 64 bits stay: NumPy would make floats of them, and two ids may become one.
+    Integers beyond 64 bits stay: NumPy would make floats of them, and two ids may become one. So
+    does text that ends with null characters, which NumPy would leave out.
+
+    Examples
+    --------
+    >>> plain(np.array(["a", "b"], dtype=object)).dtype.kind
+    'U'
+    >>> len(set(plain(np.array(["a", "a" + chr(0)], dtype=object))))
+    2
     """
     if array.dtype.kind == "O" and len(array) and _kind(type(array[0])) in (int, float, str, bool):
         if _kinds(array) == {int}:
@@ -98,8 +106,10 @@ def plain(array: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
                 if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max:
                     return array.astype(dtype)
             return array
-        converted = np.array(array.tolist())
-        array = converted if converted.dtype.kind in "iufUb" else array
+        given = array.tolist()
+        converted = np.array(given)
+        cut = converted.dtype.kind == "U" and any(str(each).endswith("\0") for each in given)
+        array = converted if converted.dtype.kind in "iufUb" and not cut else array
     small_integer = array.dtype.kind in "iu" and array.dtype != np.uint64
     return array.astype(np.int64, copy=False) if small_integer else array
 

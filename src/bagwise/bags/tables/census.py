@@ -279,8 +279,6 @@ class BagCounts:
         codes = self._numbers.of(grouping.ids)
         unknown = np.flatnonzero(codes < 0)
         codes[unknown] = self._numbered(keys(grouping.ids[unknown]))
-        if len(np.unique(codes)) < len(codes) or len(self.codes) < n + np.sum(codes >= n):
-            raise _alike(grouping.ids)
         if len(self.codes) > 1.1 * self._numbers.n_known:
             self._numbers = Numbers(self.codes)
         self._ids.append(grouping.ids[codes >= n])
@@ -318,16 +316,6 @@ class BagCounts:
     def sizes(self) -> Int64[np.ndarray, " n"]:
         """Number of rows of each bag."""
         return self._sizes[: len(self.codes)]
-
-
-def _alike(ids: Shaped[np.ndarray, " k"]) -> InvalidBagsError:
-    """Return the error for ids of which two are one to NumPy: its text ends at null characters."""
-    found, counts = np.unique(ids, return_counts=True)
-    return InvalidBagsError.because(
-        f"two bag ids are both {show(found[counts.argmax()])} but for null characters at their end",
-        "ids that differ in something else",
-        "Remove the null characters, or give one of the bags another id.",
-    )
 
 
 class Census:
