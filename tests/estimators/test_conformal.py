@@ -419,7 +419,6 @@ def test_folds_in_processes_are_the_same():
 
 
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.usefixtures("undrawn")
 def test_out_of_fold_predictions_evaluate_and_report():
     joined = cross_val_predict_dist(regressor(), BAGS, Y, cv=3)
     assert joined.interval(0.8).shape == (90, 2) and set(joined.fold) == {0, 1, 2}
