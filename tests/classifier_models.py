@@ -42,9 +42,6 @@ MANY = {  # of three classes
     "logistic-map-many": BayesianLogisticClassifier(SMALL, inference="map"),
     "gp-many": DistributionGPClassifier(SMALL, sampling=1.0, size=False),
 }
-TOOLS = {  # where what is tested is of all models, one that does not draw its scales
-    "gp-evidence": DistributionGPClassifier(SMALL, inference="evidence"),
-}
 SAMPLED = {  # once for all tests: the sampler compiles for seconds
     "bdr-nuts": BDRClassifier(SMALL, inference=FEW),
     "bdr-variational": BDRClassifier(SMALL, inference="variational"),
@@ -63,10 +60,8 @@ refitted_model = pytest.mark.parametrize(  # of variants, what is fitted once ha
 )
 every_fitted = pytest.mark.parametrize("name", [*MODELS, *MANY, *SAMPLED_NAMES])  # needs `fitted`
 core_model = pytest.mark.parametrize("name", CORE)  # where a test fits many times
-SLOW = ("bdr-laplace", "gp")
-tool_model = pytest.mark.parametrize(  # where what is tested is of all models
-    "name",
-    [pytest.param(name, marks=[pytest.mark.long] * (name in SLOW)) for name in [*CORE, *TOOLS]],
+tool_model = pytest.mark.parametrize(  # where what is tested is of all: BDR takes longest
+    "name", [pytest.param(name, marks=[pytest.mark.long] * ("bdr" in name)) for name in CORE]
 )
 core_or_sampled = pytest.mark.parametrize("name", [*CORE, *SAMPLED_NAMES[:3]])
 many_model = pytest.mark.parametrize("name", MANY)
@@ -98,7 +93,7 @@ HEIGHTS, NEW_HEIGHTS = heights(ARRAYS), heights(NEW_ARRAYS)
 
 
 def unfitted(name):
-    return clone((MODELS | MANY | TOOLS | SAMPLED)[name])
+    return clone((MODELS | MANY | SAMPLED)[name])
 
 
 def labels(name):
