@@ -97,7 +97,10 @@ def test_unknown_landmarks(model, how):
         (np.zeros(2), ("landmarks have shape (2,)", "(number of landmarks, 2)")),
         (np.zeros((0, 2)), ("landmarks have shape (0, 2)", "(number of landmarks, 2)")),
         ([["a", "b"]], ("dtype <U1", "real numbers")),
-        ([[0.0, 1.0], [np.nan, 0.0]], ("landmarks row 1 is", "finite numbers", "Drop the row")),
+        (
+            [[0.0, 1.0], [np.nan, 0.0]],
+            ("landmarks row 1, column 0 is nan", "finite", "Drop the row"),
+        ),
     ],
 )
 def test_bad_landmarks(model, landmarks, parts):

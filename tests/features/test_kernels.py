@@ -356,6 +356,14 @@ def test_an_additive_kernel_in_single_precision_is_the_mean_over_columns(n):
     assert_allclose(Mixed(0.8).single(x, y), parts, atol=2.4e-7)
 
 
+@pytest.mark.parametrize("far", [1e20, 1e149, 1e200])
+@pytest.mark.parametrize("kernel", [RBF(1.0), Additive(base=RBF(1.0)), Mixed(1.0)])
+def test_what_single_precision_cannot_hold_is_infinitely_far(kernel, far):
+    """Without a warning of NumPy's, which here is an error."""
+    x, y = np.array([[0.0, 0.0], [far, far]]), np.zeros((1, 2))
+    assert_allclose(kernel.single(x, y), [[1.0], [0.0]], atol=2.0**-23)
+
+
 @pytest.mark.parametrize("bandwidth", [1e-6, 0.8, 1e5])
 @pytest.mark.parametrize("shift", [0.0, 1e7])
 def test_a_gaussian_kernel_in_single_precision_is_off_by_one_rounding(bandwidth, shift):

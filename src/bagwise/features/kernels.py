@@ -139,7 +139,8 @@ class RBF(Kernel):
             gram[:] = _far_distances(x, y, self._scale())
         else:
             np.matmul(*factors, out=gram)
-        return np.exp(gram, out=gram, dtype=np.float32, casting="same_kind")
+        with np.errstate(over="ignore"):  # what single precision cannot hold is infinitely far
+            return np.exp(gram, out=gram, dtype=np.float32, casting="same_kind")
 
     def frequencies(self, n_features: int, n: int, rng: np.random.Generator) -> Any:
         """Draw from N(0, I/σ_k²)."""
@@ -620,8 +621,9 @@ def _mean_of_exponentials(pairs: list[Any], scale: float, powers: tuple[float, .
             else:
                 np.matmul(both[0][rows], both[1], out=h)
             for power in powers:
-                value[:] = h  # a cast on its own is faster
-                value *= power
+                with np.errstate(over="ignore"):  # what is too large for it is infinitely far
+                    value[:] = h  # a cast on its own is faster
+                    value *= power
                 sums += np.exp(value, out=value)
         sums /= len(pairs)
     return total

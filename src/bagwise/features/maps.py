@@ -347,9 +347,11 @@ def given_landmarks(
             "Give one landmark per row, with the features of the points.",
         )
     if not np.isfinite(array).all():
-        row = int(np.argwhere(~np.isfinite(array))[0, 0])
+        row, column = np.argwhere(~np.isfinite(array))[0].tolist()
         raise BagwiseError.because(
-            f"{name} row {row} is {array[row]}", "finite numbers", "Drop the row."
+            f"{name} row {row}, column {column} is {array[row, column]}",
+            "finite numbers",
+            "Drop the row.",
         )
     return scaling(array.astype(np.float64))
 
