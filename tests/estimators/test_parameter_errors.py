@@ -99,7 +99,7 @@ def test_unknown_landmarks(model, how):
         ([["a", "b"]], ("dtype <U1", "real numbers")),
         (
             [[0.0, 1.0], [np.nan, 0.0]],
-            ("landmarks row 1, column 0 is nan", "finite", "Drop the row"),
+            ("row 1, column 0 is nan", "finite", "Drop the row"),
         ),
     ],
 )
