@@ -322,6 +322,17 @@ def fitted(prior, other_z, covariates=True, weight_var=1.5):
     return model, dense, statistics
 
 
+def test_curvatures_too_far_apart_are_said(monkeypatch):
+    """As of points of 1e30 to a linear kernel: no multiple of the identity makes them positive."""
+
+    def hessian(self, theta):
+        return np.diag(np.r_[-2.668459952905364e59, np.full(len(theta) - 1, 80.0)])
+
+    monkeypatch.setattr(Objective, "hessian", hessian)
+    with pytest.raises(BagwiseError, match=r"curvatures .* more digits .* standardize=True"):
+        find_mode(Case().problem, WEIGHT_VAR)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_predictions_are_those_of_the_dense_formula_at_the_fitted_parameters(case):
     model, dense, statistics = fitted(*case)

@@ -27,7 +27,7 @@ from scipy.sparse import csr_array
 
 from bagwise.embedding.posterior import ConvolvedPrior, EmbeddingPosterior, Prior
 from bagwise.embedding.sums import BagStats
-from bagwise.exceptions import BagwiseWarning
+from bagwise.exceptions import BagwiseError, BagwiseWarning
 from bagwise.likelihoods.base import Likelihood, Terms
 from bagwise.likelihoods.gaussian import Gaussian
 
@@ -425,14 +425,21 @@ def _found(
     problem: ShrinkageProblem, weight_var: float, start: Theta | None
 ) -> tuple[Mode, Evaluation]:
     objective = Objective(problem, weight_var)
-    found = minimize(
-        lambda theta: objective(theta).value,
-        problem.start if start is None else start,
-        jac=lambda theta: objective(theta).gradient,
-        hess=objective.hessian,
-        method="trust-exact",
-        options={"gtol": GRADIENT_TOLERANCE * len(problem.labels), "maxiter": MAX_STEPS},
-    )
+    try:
+        found = minimize(
+            lambda theta: objective(theta).value,
+            problem.start if start is None else start,
+            jac=lambda theta: objective(theta).gradient,
+            hess=objective.hessian,
+            method="trust-exact",
+            options={"gtol": GRADIENT_TOLERANCE * len(problem.labels), "maxiter": MAX_STEPS},
+        )
+    except UnboundLocalError as error:  # SciPy's, where no multiple of the identity is enough
+        raise BagwiseError.because(
+            "curvatures of the log density differ by more digits than numbers have",
+            "features of ordinary size",
+            "Use standardize=True, or give the columns in larger units.",
+        ) from error
     at = objective(found.x)
     n_weights = len(problem.split(found.x)[0])
     loss = at.value + 0.5 * np.linalg.slogdet(at.fisher)[1] + 0.5 * n_weights * np.log(weight_var)
