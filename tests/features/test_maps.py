@@ -199,7 +199,7 @@ def test_given_landmarks_of_another_shape_or_type_are_refused(wrong):
 
 
 def test_given_landmarks_that_are_not_finite_name_the_row():
-    with pytest.raises(BagwiseError, match=r"landmarks row 1 is .*; expected finite numbers"):
+    with pytest.raises(BagwiseError, match=r"landmarks row 1, column 0 is nan; expected finite"):
         given_landmarks([[0.0, 1.0], [np.nan, 1.0]], UNIT)
 
 
