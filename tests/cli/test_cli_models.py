@@ -69,6 +69,9 @@ def test_what_labels_are():
     assert not are_classes(np.array([0, 1]), "numbers")
     with pytest.raises(BagwiseError, match="--task numbers says"):
         are_classes(np.array(["a", "b"]), "numbers")
+    with pytest.raises(BagwiseError, match="the labels are text, such as 'xxx") as caught:
+        are_classes(np.array(["x" * 10_000, "b"]), "numbers")
+    assert len(str(caught.value)) < 300
 
 
 def test_tuning_says_what_it_chose(tmp_path, monkeypatch):

@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from bagwise import Bags, KernelEmbedding
-from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
+from bagwise import (
+    Bags,
+    BDRRegressor,
+    DistributionGPRegressor,
+    KernelEmbedding,
+    ShrinkageRegressor,
+)
+from bagwise.exceptions import BagwiseError, InvalidBagsError, InvalidLabelsError
 from error_cases import (
     ARRAYS,
     BAGS,
@@ -271,3 +277,15 @@ def test_other_columns(model, case):
     fails(lambda: fitted.predict(new), *parts, error=InvalidBagsError)
     fails(lambda: fitted.predict_dist(new), *parts, error=InvalidBagsError)
     fails(lambda: fitted.score(new, Y), *parts, error=InvalidBagsError)
+
+
+@pytest.mark.parametrize("prior", ["learnt", "kernel"])
+@pytest.mark.parametrize("model", [DistributionGPRegressor, ShrinkageRegressor, BDRRegressor])
+def test_features_that_are_0_everywhere_are_refused(model, prior):
+    """Landmarks of a linear kernel at the mean of all points, which symmetric bags have at 0."""
+    rng = np.random.default_rng(0)
+    half = [rng.integers(-3, 4, size=(n, 2)).astype(float) for n in rng.integers(2, 9, 30)]
+    bags = [np.vstack([points, -points]) for points in half]
+    embedding = KernelEmbedding(kernel="linear", landmarks=np.zeros((2, 2)), standardize=False)
+    with pytest.raises(BagwiseError, match="every feature is 0"):
+        model(embedding, prior=prior).fit(bags, rng.normal(size=30))

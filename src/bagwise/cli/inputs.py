@@ -451,10 +451,12 @@ def _embedding(name: Any, default: Any) -> Any:
 def are_classes(labels: np.ndarray, task: str) -> bool:
     """Whether labels are classes: if so said, or if nothing is said and they look like it."""
     from bagwise.bags.per_bag import looks_like_classes
+    from bagwise.bags.validation import show
 
     if task == "numbers" and labels.dtype.kind not in "fiu":
         raise InvalidLabelsError.because(
-            f"the labels are {labels.dtype.name}, such as {labels[0]!r}",
+            f"the labels are {'text' if labels.dtype.kind == 'U' else labels.dtype.name}, such as "
+            f"{show(labels[0])}",
             "numbers, as --task numbers says",
             "Use --task classes, or another --label.",
         )

@@ -36,6 +36,7 @@ from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 
 from bagwise.embedding.sums import BagStats
+from bagwise.exceptions import BagwiseError
 from bagwise.features.maps import Features, LandmarkFeatures, PriorGram
 
 # Features of bags that differ by less, as a share of the largest, are equal.
@@ -468,6 +469,12 @@ def kernel_prior(features: Features, stats: BagStats, floor: float) -> Embedding
     assert stats.within_cov is not None
     prior_mean = stats.mean.mean(axis=0)
     within_cov, prior = with_floor(stats.within_cov, floor), features.kernel_prior()
+    if not prior.uu.any():
+        raise BagwiseError.because(
+            "every feature is 0 wherever a point is: so are all landmarks of a linear kernel",
+            "landmarks by which points differ",
+            "Leave landmarks out, or give others.",
+        )
     if features.same_landmarks:
         return kernel_model(prior_mean, within_cov, prior.uu, float(stats.sizes.max()))
     weight_map = whitening(features.weight_gram())
