@@ -165,6 +165,12 @@ def _at_once(work: Callable[[T], AnyHead], each: Iterable[T]) -> list[AnyHead]:
         return list(threads.map(work, each))
 
 
+def _first(head: AnyHead) -> GPHead:
+    """Return the process, or that of the first of many classes, which share their scales."""
+    first: Any = heads_of(head)[0]
+    return first
+
+
 def _with_share(head: Any, earlier: Any) -> Any:
     """Return a head with the share of its bag part that is true, as an earlier one had it."""
     share = getattr(earlier, "mode", earlier).bag_share
@@ -227,10 +233,10 @@ class DistributionGP(BagEstimator):
     tried_: dict[str, float]
     groups_: np.ndarray | None
 
-    # While kernels are compared: scales of the first, near which those of the others are, or of the
-    # one that was chosen; and those of each.
-    _near: Scales | None = None
-    _found: dict[Place, Scales]
+    # While kernels are compared: the process of the first, near whose scales those of the others
+    # are, or of the one that was chosen; and that of each.
+    _near: GPHead | None = None
+    _found: dict[Place, GPHead]
     # The prior that the evidence has decided for, within a fit.
     _decided: str | None = None
 
@@ -277,7 +283,7 @@ class DistributionGP(BagEstimator):
             return self._fit_head_alone(pooled, task)
         need_covariance(pooled.stats, WITHOUT_COVARIANCE)
         with one_thread("blas"):
-            return gp_fit.resumed(self._problems(pooled, task), heads_of(earlier)[0].scales)
+            return gp_fit.resumed(self._problems(pooled, task), _first(earlier))
 
     def with_groups(self, task: Task, groups: Any, bags: Bags) -> Task:
         """Return a task whose bags come in groups that err together, if they do."""
@@ -365,7 +371,7 @@ class DistributionGP(BagEstimator):
             self._decided = _believed(head.loss, simpler.loss, n_bags)
             if self._decided == "kernel":
                 best, head = other, simpler
-        self._near = heads_of(head)[0].scales  # if it is to be fitted once more
+        self._near = _first(head)  # if it is to be fitted once more
         return best, (pooled[best], head)
 
     def _fit_places(
@@ -381,14 +387,14 @@ class DistributionGP(BagEstimator):
 
             return dict(zip(pooled, _at_once(fitted, pooled), strict=True))
 
-    def _fit_near(self, pooled: Pooled, task: Task, prior: str, near: Scales | None) -> AnyHead:
+    def _fit_near(self, pooled: Pooled, task: Task, prior: str, near: GPHead | None) -> AnyHead:
         """Fit with one prior of embeddings."""
         problems, near = self._of_prior(pooled, task, prior, near)
         return gp_fit.on_more(gp_fit.try_out(problems, near), problems)
 
     def _of_prior(
-        self, pooled: Pooled, task: Task, prior: str, near: Scales | None
-    ) -> tuple[gp_fit.Problems, Scales | None]:
+        self, pooled: Pooled, task: Task, prior: str, near: GPHead | None
+    ) -> tuple[gp_fit.Problems, GPHead | None]:
         """Return problems with one prior of embeddings, and where to begin.
 
         Scales that were found are those of the learnt prior, and the tilt is in units of it.
@@ -396,7 +402,7 @@ class DistributionGP(BagEstimator):
         problems = self._problems(pooled, task, prior)
         undecided = self.prior == "auto" and self._decided is None
         if near is not None and undecided and prior == "kernel":
-            near = replace(near, tilt=problems[0].start.tilt)
+            near = replace(near, scales=replace(near.scales, tilt=problems[0].start.tilt))
         return problems, near
 
     def _mixed(self, bags: Bags) -> set[Place]:
@@ -437,14 +443,14 @@ class DistributionGP(BagEstimator):
                 heads = self._fit_candidates(pooled, task, others, bar)
                 for place, head in heads.items():
                     tried[way, place] = _name(pooled[place].features, place), float(head.loss)
-                    self._found[way, place] = heads_of(head)[0].scales
+                    self._found[way, place] = _first(head)
                     every[way, place] = pooled[place]
         if self.prior == "auto":
             best = min(tried, key=lambda at: tried[at][1])
             self._rule_out(every[best], task, self._found[best], tried[best][1])
         return tried
 
-    def _rule_out(self, pooled: Pooled, task: Task, near: Scales, learnt: float) -> None:
+    def _rule_out(self, pooled: Pooled, task: Task, near: GPHead, learnt: float) -> None:
         """Decide for the learnt prior if that of the kernel is out of the question on few bags."""
         with one_thread("blas"):
             lacks = gp_fit.try_out(*self._of_prior(pooled, task, "kernel", near)).loss - learnt
@@ -477,7 +483,7 @@ class DistributionGP(BagEstimator):
 
         places, self._near = list(pooled), None
         heads = _at_once(fitted, places[:1])
-        self._near = heads_of(heads[0])[0].scales
+        self._near = _first(heads[0])
         found = dict(zip(places, heads + _at_once(fitted, places[1:]), strict=True))
         least = min(*losses, *(head.loss for head in found.values()), np.inf)
         enough = least + OUT_OF_QUESTION / len(task.labels)
@@ -645,7 +651,7 @@ class DistributionGP(BagEstimator):
         head = self._fit_near(pooled, task, self._prior_taken, self._near)
         if self.prior != "auto" or self._decided is not None:
             return head
-        other = self._fit_near(pooled, task, "kernel", heads_of(head)[0].scales)
+        other = self._fit_near(pooled, task, "kernel", _first(head))
         self._decided = _believed(head.loss, other.loss, len(task.labels))
         return other if self._decided == "kernel" else head
 

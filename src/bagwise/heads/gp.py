@@ -62,6 +62,8 @@ class GPHead:
     dof : degrees of freedom of Student's t, or infinity: Gaussian
     members : (m,), the group of each bag of the basis, or None. Then the last column of a design
         with one more than the basis has is that of the bags asked for, −1 if it is not known
+    curve : (h, h), curvature of −log evidence per bag in the scales that were sought, in units of
+        their priors, as far as the search has learnt it; or None
     bag_share : of the bag part, that is seen where bags are cut in two; the rest counts as noise
     """
 
@@ -77,9 +79,16 @@ class GPHead:
     dof: float = np.inf
     bag_share: float = 1.0
     members: Int[np.ndarray, " m"] | None = None
+    curve: Float64[np.ndarray, "h h"] | None = None
 
     @classmethod
-    def at(cls, problem: GPProblem, scales: Scales, loss: float) -> GPHead:
+    def at(
+        cls,
+        problem: GPProblem,
+        scales: Scales,
+        loss: float,
+        curve: Float64[np.ndarray, "h h"] | None = None,
+    ) -> GPHead:
         """Return the exact process at some scales."""
         state, found = problem.fit(scales)
         return cls(
@@ -93,11 +102,15 @@ class GPHead:
             loss,
             isinstance(problem.likelihood, ClassLikelihood),
             members=problem.members,
+            curve=curve,
         )
 
     def known_to(self, problem: GPProblem, part: GPProblem) -> GPProblem:
-        """Return a part of a problem, to start here and with the slopes found here."""
-        return replace(part, start=self.scales, center=problem.start, slopes=self._slopes_at(part))
+        """Return a part of a problem, to start here and with slopes and curvature found here."""
+        slopes = self._slopes_at(part)
+        return replace(
+            part, start=self.scales, center=problem.start, slopes=slopes, curve=self.curve
+        )
 
     def finished(self, problem: GPProblem, *, induce: bool, spread: bool, tails: str) -> GPHead:
         """Return the process of all bags, if there are more than the basis has; spread and tails.

@@ -9,7 +9,14 @@ import numpy as np
 
 from bagwise.heads.base import ClassHeads, heads_of, some_of
 from bagwise.heads.gp import Drawn, GPDraws, GPHead
-from bagwise.inference.gp_evidence import LEAST_GAIN, GPProblem, Slopes, maximise_settled, settle
+from bagwise.inference.gp_evidence import (
+    LEAST_GAIN,
+    GPProblem,
+    Slopes,
+    maximise_settled,
+    settle,
+    settled_curvature,
+)
 from bagwise.inference.gp_scales import ScaleDraws, draw_scales, sample_scales
 from bagwise.inference.second_level import Scales
 from bagwise.inference.settings import NUTS
@@ -60,15 +67,19 @@ def compares_all(n_bags: int, n_points: int) -> bool:
     return n_bags <= EXACT_BAGS and n_points <= COMPARED_POINTS
 
 
-def try_out(problems: Problems, near: Scales | None = None) -> Any:
+def try_out(problems: Problems, near: GPHead | None = None) -> Any:
     """Fit to some of the bags, to see what the features are worth.
 
-    ``near`` are scales that other features of these bags have: a search from there is short.
+    ``near`` is a process with other features of these bags: a search from its scales is short.
     """
-    some, steps = _in_trial(problems), TRIAL_STEPS
+    some, steps, curve = _in_trial(problems), TRIAL_STEPS, None
     if near is not None:
-        some, steps = tuple(each.from_near(near) for each in some), NEAR_STEPS
-    return _again(_at_best(some, steps, TRIAL_GAIN), problems, some, steps, TRIAL_GAIN)
+        some, steps = tuple(each.from_near(near.scales) for each in some), NEAR_STEPS
+        curve = near.curve
+    head = _joined(tuple(GPHead.at(each, each.start, np.inf, curve) for each in some))
+    if near is None:
+        head = _again(head, problems, some, steps, TRIAL_GAIN)
+    return _again(head, problems, some, steps, TRIAL_GAIN)
 
 
 def try_on(head: Any, problems: Problems) -> Any:
@@ -82,12 +93,13 @@ def on_more(head: Any, problems: Problems) -> Any:
     return _settled(_again(head, problems, some, TRIAL_STEPS, TRIAL_GAIN), problems, some)
 
 
-def resumed(problems: Problems, scales: Scales) -> Any:
-    """Return processes at scales that were found with the same features of fewer points."""
+def resumed(problems: Problems, near: GPHead) -> Any:
+    """Return processes at the scales of one with the same features of fewer points."""
     some = tuple(
-        replace(each, start=scales, center=each.start) for each in _at_most(problems, SEARCH_BAGS)
+        replace(each, start=near.scales, center=each.start)
+        for each in _at_most(problems, SEARCH_BAGS)
     )
-    head = _joined(tuple(GPHead.at(each, scales, np.inf) for each in some))
+    head = _joined(tuple(GPHead.at(each, near.scales, np.inf, near.curve) for each in some))
     return _settled(head, problems, some)
 
 
@@ -113,9 +125,11 @@ def _real(problems: Problems) -> bool:
 
 def _at_rest(head: Any, problems: Problems, parts: Problems) -> Any:
     """Search scales such that the bag part is that of the process itself."""
-    known = head.known_to(problems[0], parts[0])
-    scales, loss, slopes = maximise_settled(known, MOST_STEPS, LEAST_GAIN)
-    return GPHead.at(replace(known, slopes=slopes), scales, loss)
+    known, some = (head.known_to(problems[0], of[0]) for of in (parts, _in_trial(problems)))
+    if known.free:  # slopes that move are another matter than those that are held
+        known = replace(known, curve=settled_curvature(some))
+    scales, loss, curve, slopes = maximise_settled(known, MOST_STEPS, LEAST_GAIN)
+    return GPHead.at(replace(known, slopes=slopes), scales, loss, curve)
 
 
 def _in_rounds(head: Any, problems: Problems, parts: Problems) -> Any:
@@ -145,7 +159,7 @@ def _settled_one(head: GPHead, problem: GPProblem, part: GPProblem) -> GPHead:
     slopes[order] = at.in_what_is_said
     prior, _ = part.minus_log_prior(head.scales.vector(part.free))
     loss = (at.loss + prior) / len(part.labels)
-    return GPHead.at(replace(part, slopes=slopes), head.scales, loss)
+    return GPHead.at(replace(part, slopes=slopes), head.scales, loss, head.curve)
 
 
 def averaged(head: Any, problems: Problems, rng: np.random.Generator) -> Any:
@@ -210,8 +224,8 @@ def _again(
 
 def _at_best(problems: Problems, steps: int, gain: float) -> Any:
     """Fit at the scales of the largest evidence, which of many classes is the sum of theirs."""
-    scales, loss = problems[0].maximise(steps, problems[1:], gain)
-    return _joined(tuple(GPHead.at(each, scales, loss / len(problems)) for each in problems))
+    scales, loss, curve = problems[0].maximise(steps, problems[1:], gain)
+    return _joined(tuple(GPHead.at(each, scales, loss / len(problems), curve) for each in problems))
 
 
 def _joined(heads: tuple[GPHead | GPDraws, ...]) -> Any:

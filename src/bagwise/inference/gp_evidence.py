@@ -42,7 +42,6 @@ import numpy as np
 from jaxtyping import Float64, Int
 from scipy.linalg import solve
 from scipy.linalg.lapack import dposv
-from scipy.optimize import OptimizeResult, minimize
 from scipy.sparse.linalg import LinearOperator, gmres
 
 from bagwise.embedding.posterior import (
@@ -62,6 +61,7 @@ from bagwise.inference.conditional import (
     propagate,
     regress,
 )
+from bagwise.inference.descent import Curve, Loss, curve_at, descend
 from bagwise.inference.second_level import (
     Coordinates,
     Gradient,
@@ -112,13 +112,10 @@ PRODUCTS = 50
 # Least standard deviation of log sizes: bags that differ less count as nearly of one size.
 LEAST_SPREAD = 0.1
 
-# Steps of the search for the scales, at most, the gain of log evidence in a step after which it
-# ends, and how far the first step goes, in standard deviations of the priors: downhill as far as
-# one would leads nowhere, near the end. And steps that are remembered: all that matter.
+# Steps of the search for the scales, at most, and the gain of log evidence in a step after which it
+# ends.
 MAX_STEPS = 100
 LEAST_GAIN = 1e-3
-FIRST_STEP = 0.1
-REMEMBERED_STEPS = 30
 
 # How far scales may go from the middle of their priors, in standard deviations.
 BOUND = 6.0
@@ -169,6 +166,8 @@ class GPProblem:
     slopes : (n, c), of the mean in what each bag says, t, or None if f is not known yet. They are
         what the labels determine; in the embedding itself they are 1/(1 − κ) times as steep
     center : Scales, around which the priors are, or None for the start
+    curve : (h, h), curvature of −log evidence per bag in the free scales, in units of their priors,
+        from which the search begins, or None if nothing is known of it
     most_groups : of bags that count as being of one size
     members : (n,), the group of each bag, or None if they do not err together
     """
@@ -183,6 +182,7 @@ class GPProblem:
     likelihood: Linked | None = None
     slopes: Float64[np.ndarray, "n c"] | None = None
     center: Scales | None = None
+    curve: Curve | None = None
     most_groups: int = MAX_GROUPS
     members: Int[np.ndarray, " n"] | None = None
 
@@ -378,10 +378,10 @@ class GPProblem:
         max_steps: int = MAX_STEPS,
         others: Sequence[GPProblem] = (),
         least_gain: float = LEAST_GAIN,
-    ) -> tuple[Scales, float]:
-        """Return the scales of the largest evidence, and −log evidence per bag."""
+    ) -> tuple[Scales, float, Curve]:
+        """Return the scales of the largest evidence, −log evidence per bag, and its curvature."""
         if not self.free:
-            return self.start, self.fit(self.start)[1].loss / len(self.labels)
+            return self.start, self.fit(self.start)[1].loss / len(self.labels), np.empty((0, 0))
         order = self.by_group
         first, *rest = (each.take(order) for each in (self, *others))
         return self.searched(lambda theta: first.loss(theta, rest), max_steps, least_gain)
@@ -392,43 +392,34 @@ class GPProblem:
         return np.argsort(self.groups[1], kind="stable")
 
     def searched(
-        self,
-        loss: Callable[[Float64[np.ndarray, " h"]], tuple[float, Float64[np.ndarray, " h"]]],
-        max_steps: int,
-        least_gain: float,
-    ) -> tuple[Scales, float]:
-        """Return the scales of the least loss, sought from the start, and that loss per bag."""
-        unit = FIRST_STEP * self._prior_sd
+        self, loss: Loss, max_steps: int, least_gain: float
+    ) -> tuple[Scales, float, Curve]:
+        """Return the scales of the least loss, sought from the start, and that loss per bag.
+
+        And what is known of the curvature of the loss there, per bag, in units of the priors.
+        """
+        unit, n = self._prior_sd, len(self.labels)
         low, high = (bound / unit for bound in self.bounds)
+        start = self.start.vector(self.free) / unit
+        known = None if self.curve is None else n * self.curve
+        found = descend(self._in_units(loss), start, (low, high), max_steps, least_gain, known)
+        scales = self.start.moved(self.free, unit * found.place)
+        return scales, found.value / n, found.curve / n
+
+    def curvature(self, loss: Loss) -> Curve:
+        """Return the curvature of a loss at the start, per bag, in units of the priors."""
+        start = self.start.vector(self.free) / self._prior_sd
+        return curve_at(self._in_units(loss), start) / len(self.labels)
+
+    def _in_units(self, loss: Loss) -> Loss:
+        """Return a loss as a function of scales in units of their priors."""
+        unit = self._prior_sd
 
         def stepped(steps: Float64[np.ndarray, " h"]) -> tuple[float, Float64[np.ndarray, " h"]]:
             value, slope = loss(unit * steps)
             return value, unit * slope
 
-        found = minimize(
-            stepped,
-            np.clip(self.start.vector(self.free) / unit, low, high),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=list(zip(low, high, strict=True)),
-            callback=_until(least_gain),
-            options={"maxiter": max_steps, "ftol": 0.0, "maxcor": REMEMBERED_STEPS},
-        )
-        scales = self.start.moved(self.free, unit * found.x)
-        return scales, float(found.fun) / len(self.labels)
-
-
-def _until(least_gain: float) -> Callable[[OptimizeResult], None]:
-    """Return what ends a search once a step, but the first, gains less."""
-    before = np.inf
-
-    def gained(intermediate_result: OptimizeResult) -> None:
-        nonlocal before
-        gain, before = before - intermediate_result.fun, intermediate_result.fun
-        if gain < least_gain:
-            raise StopIteration
-
-    return gained
+        return stepped
 
 
 def same_group(
@@ -564,37 +555,52 @@ def settle(problem: GPProblem, scales: Scales, bag: Vector | None = None) -> Set
     return Settled(problem, kernel, state, gauss, bag, slopes, problem.condition(gram, scales))
 
 
+def settled_loss(problem: GPProblem) -> Loss:
+    """Return −log evidence − log prior of settled processes, of bags that come group by group.
+
+    Each begins with the bag part of the one before.
+    """
+    bag: Vector | None = None
+
+    def loss(theta: Float64[np.ndarray, " h"]) -> tuple[float, Float64[np.ndarray, " h"]]:
+        nonlocal bag
+        value, slope = problem.minus_log_prior(theta)
+        try:
+            at = settle(problem, problem.start.moved(problem.free, theta), bag)
+        except np.linalg.LinAlgError:
+            return HOPELESS, np.zeros_like(theta)
+        bag, by_scale = at.bag, at.gradient()
+        return value + at.loss, slope + np.array([by_scale[name] for name in problem.free])
+
+    return loss
+
+
+def settled_curvature(problem: GPProblem) -> Curve:
+    """Return the curvature of settled processes at the start, per bag, in units of the priors."""
+    first = problem.take(problem.by_group)
+    return first.curvature(settled_loss(first))
+
+
 def maximise_settled(
     problem: GPProblem, max_steps: int, least_gain: float
-) -> tuple[Scales, float, Slopes]:
+) -> tuple[Scales, float, Curve, Slopes]:
     """Return scales of the largest evidence of settled processes, of real labels.
 
     Returns
     -------
-    Scales, −log evidence per bag, and the slopes in what each bag says
+    Scales, −log evidence per bag and its curvature, and the slopes in what each bag says
     """
     order = problem.by_group
-    first, bag = problem.take(order), None
-
-    def loss(theta: Float64[np.ndarray, " h"]) -> tuple[float, Float64[np.ndarray, " h"]]:
-        nonlocal bag
-        value, slope = first.minus_log_prior(theta)
-        try:
-            at = settle(first, first.start.moved(first.free, theta), bag)
-        except np.linalg.LinAlgError:
-            return HOPELESS, np.zeros_like(theta)
-        bag, by_scale = at.bag, at.gradient()
-        return value + at.loss, slope + np.array([by_scale[name] for name in first.free])
-
+    first = problem.take(order)
     if problem.free:
-        scales, least = problem.searched(loss, max_steps, least_gain)
-        found = settle(first, scales, bag)
+        scales, least, curve = first.searched(settled_loss(first), max_steps, least_gain)
+        found = settle(first, scales)
     else:
-        scales, found = problem.start, settle(first, problem.start)
+        scales, found, curve = problem.start, settle(first, problem.start), np.empty((0, 0))
         least = found.loss / len(problem.labels)
     slopes = np.empty_like(found.slopes)
     slopes[order] = found.in_what_is_said
-    return scales, least, slopes
+    return scales, least, curve, slopes
 
 
 def _own_var(state: State) -> Float64[np.ndarray, "n c"]:

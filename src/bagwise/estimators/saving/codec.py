@@ -148,6 +148,7 @@ LATER: dict[type, dict[str, Any]] = {
     NUTS: {"n_effective": 400, "max_draws": 4000},
     ShrinkageHead: {"sureness": None},
     PosteriorHead: {"sureness": None},
+    GPHead: {"curve": None},
 }
 
 # Objects within objects: the deepest of ours has 4, and additive kernels may be within each other.
