@@ -62,7 +62,7 @@ def ranks_of_one(made, rng, draws, factor):
     cov = covariance(made, made.start.moved(made.free, theta), factor)
     labels = rng.multivariate_normal(np.zeros(len(cov)), cov, method="cholesky")
     made = replace(made, labels=labels)
-    begin, _ = made.maximise()
+    begin, *_ = made.maximise()
     made = replace(made, start=begin, center=START)
     settings = NUTS(1, draws, warmup=50, target_accept=0.8, progress=False)
     drawn = sample_scales([made], settings, rng).scales

@@ -96,7 +96,7 @@ def test_wherever_it_begins_it_settles_at_the_same():
 
 def test_a_search_ends_where_no_scale_gains(to_the_end):
     made = problem()
-    scales, loss, slopes = gp_evidence.maximise_settled(made, 300, 1e-9)
+    scales, loss, _, slopes = gp_evidence.maximise_settled(made, 300, 1e-9)
     theta = scales.vector(made.free)
     state = made.state(scales)
     again = replace(made, slopes=slopes)

@@ -42,15 +42,22 @@ BASIS_BAGS = 1000
 # fit to them is then the last. Of more, to sum all features of two takes longer than that.
 COMPARED_POINTS = 100_000
 
-# Bags of the search for scales, and its steps. Of classes and counts slopes are those of the scales
-# before, so that it goes in rounds, until one gains little of log evidence. A few steps, with
-# slopes held, follow with all bags of the basis, if the settled process gains by them.
+# Bags of the search for scales. Of classes and counts slopes are those of the scales before, so it
+# goes in rounds, until one gains little of log evidence; a few steps follow with all bags of the
+# basis, if the settled process gains by them.
 SEARCH_BAGS = 700
-MOST_STEPS = 60
 ROUNDS = 6
 ROUND_STEPS = 40
 ROUND_GAIN = 0.02
-LAST_STEPS = 8
+LAST_STEPS = 4
+
+# Of real labels settled processes are sought with fewer bags, and then with up to so many times as
+# many, until all of the basis are among them. The curvature that was learnt before says there how
+# far to go, and a step has to gain more.
+SETTLED_BAGS = 400
+MORE_BAGS = 4
+MOST_STEPS = 60
+LAST_GAIN = 0.5
 
 # Bags up to which scales are averaged over by default: of more they are known well enough.
 AVERAGED_BAGS = 200
@@ -106,13 +113,8 @@ def resumed(problems: Problems, near: GPHead) -> Any:
 def refined(head: Any, problems: Problems, *, spread: bool = True, tails: str = "no") -> Any:
     """Fit until little changes, and then to all bags or those of the basis, and the spread."""
     n = len(problems[0].labels)
-    some = _at_most(problems, SEARCH_BAGS)
-    head = _at_rest(head, problems, some) if _real(problems) else _in_rounds(head, problems, some)
     basis = problems if n <= EXACT_BAGS else _at_most(problems, BASIS_BAGS)
-    if len(basis[0].labels) != len(heads_of(head)[0].alpha):
-        moved = _again(head, problems, basis, LAST_STEPS)
-        either = (_settled(each, problems, basis) for each in (head, moved))
-        head = min(either, key=lambda each: each.loss)
+    head = (_at_rest if _real(problems) else _in_rounds)(head, problems, basis)
     pairs = list(zip(heads_of(head), problems, strict=True))
     options = {"induce": n > EXACT_BAGS, "spread": spread, "tails": tails}
     return _joined(tuple(each.finished(problem, **options) for each, problem in pairs))
@@ -123,17 +125,31 @@ def _real(problems: Problems) -> bool:
     return problems[0].likelihood is None
 
 
-def _at_rest(head: Any, problems: Problems, parts: Problems) -> Any:
+def _at_rest(head: Any, problems: Problems, basis: Problems) -> Any:
     """Search scales such that the bag part is that of the process itself."""
-    known, some = (head.known_to(problems[0], of[0]) for of in (parts, _in_trial(problems)))
-    if known.free:  # slopes that move are another matter than those that are held
-        known = replace(known, curve=settled_curvature(some))
-    scales, loss, curve, slopes = maximise_settled(known, MOST_STEPS, LEAST_GAIN)
+    problem, n = problems[0], SETTLED_BAGS
+    if problem.free:  # slopes that move are another matter than those that are held
+        curve = settled_curvature(head.known_to(problem, _in_trial(problems)[0]))
+        head = replace(head, curve=curve)
+    head = _settled_best(head, problem, _at_most(basis, n)[0], MOST_STEPS, LEAST_GAIN)
+    while n < len(basis[0].labels):
+        n *= MORE_BAGS
+        head = _settled_best(head, problem, _at_most(basis, n)[0], LAST_STEPS, LAST_GAIN)
+    return head
+
+
+def _settled_best(
+    head: GPHead, problem: GPProblem, part: GPProblem, most_steps: int, gain: float
+) -> GPHead:
+    """Search from where a process is, with the curvature that it knows of."""
+    known = head.known_to(problem, part)
+    scales, loss, curve, slopes = maximise_settled(known, most_steps, gain)
     return GPHead.at(replace(known, slopes=slopes), scales, loss, curve)
 
 
-def _in_rounds(head: Any, problems: Problems, parts: Problems) -> Any:
+def _in_rounds(head: Any, problems: Problems, basis: Problems) -> Any:
     """Search scales in rounds, each with the slopes of the one before; the best settled counts."""
+    parts = _at_most(problems, SEARCH_BAGS)
     best = _settled(head, problems, parts)
     for _ in range(ROUNDS):
         found = _settled(_again(best, problems, parts, ROUND_STEPS), problems, parts)
@@ -141,7 +157,11 @@ def _in_rounds(head: Any, problems: Problems, parts: Problems) -> Any:
         best = found if gain > 0 else best
         if gain < ROUND_GAIN:
             break
-    return best
+    if len(basis[0].labels) == len(parts[0].labels):
+        return best
+    moved = _again(best, problems, basis, LAST_STEPS)
+    either = (_settled(each, problems, basis) for each in (best, moved))
+    return min(either, key=lambda each: each.loss)
 
 
 def _settled(head: Any, problems: Problems, parts: Problems) -> Any:

@@ -34,7 +34,7 @@ Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, sections
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -555,30 +555,39 @@ def settle(problem: GPProblem, scales: Scales, bag: Vector | None = None) -> Set
     return Settled(problem, kernel, state, gauss, bag, slopes, problem.condition(gram, scales))
 
 
-def settled_loss(problem: GPProblem) -> Loss:
-    """Return −log evidence − log prior of settled processes, of bags that come group by group.
+class SettledLoss:
+    """−log evidence − log prior of settled processes, of bags that come group by group.
 
     Each begins with the bag part of the one before.
     """
-    bag: Vector | None = None
 
-    def loss(theta: Float64[np.ndarray, " h"]) -> tuple[float, Float64[np.ndarray, " h"]]:
-        nonlocal bag
-        value, slope = problem.minus_log_prior(theta)
+    def __init__(self, problem: GPProblem) -> None:
+        self.problem = problem
+        self._last: tuple[Scales, Settled] | None = None
+
+    def __call__(self, theta: Float64[np.ndarray, " h"]) -> tuple[float, Float64[np.ndarray, " h"]]:
+        """Return the loss at the logs of the free scales, and its gradient."""
+        value, slope = self.problem.minus_log_prior(theta)
         try:
-            at = settle(problem, problem.start.moved(problem.free, theta), bag)
+            at = self.at(self.problem.start.moved(self.problem.free, theta))
         except np.linalg.LinAlgError:
             return HOPELESS, np.zeros_like(theta)
-        bag, by_scale = at.bag, at.gradient()
-        return value + at.loss, slope + np.array([by_scale[name] for name in problem.free])
+        by_scale = at.gradient()
+        return value + at.loss, slope + np.array([by_scale[name] for name in self.problem.free])
 
-    return loss
+    def at(self, scales: Scales) -> Settled:
+        """Return the settled process, which is there if it was the last that was asked for."""
+        if self._last is None:
+            self._last = scales, settle(self.problem, scales)
+        elif self._last[0] != scales:
+            self._last = scales, settle(self.problem, scales, self._last[1].bag)
+        return self._last[1]
 
 
 def settled_curvature(problem: GPProblem) -> Curve:
     """Return the curvature of settled processes at the start, per bag, in units of the priors."""
     first = problem.take(problem.by_group)
-    return first.curvature(settled_loss(first))
+    return first.curvature(SettledLoss(first))
 
 
 def maximise_settled(
@@ -593,8 +602,9 @@ def maximise_settled(
     order = problem.by_group
     first = problem.take(order)
     if problem.free:
-        scales, least, curve = first.searched(settled_loss(first), max_steps, least_gain)
-        found = settle(first, scales)
+        loss = SettledLoss(first)
+        scales, least, curve = first.searched(loss, max_steps, least_gain)
+        found = loss.at(scales)
     else:
         scales, found, curve = problem.start, settle(first, problem.start), np.empty((0, 0))
         least = found.loss / len(problem.labels)
