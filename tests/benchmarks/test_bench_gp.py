@@ -27,5 +27,5 @@ def test_quick_run_prints_both_tables(monkeypatch, capsys):
     monkeypatch.setattr(bench_gp, "fresh", lambda _, n: [1.0 * n, 1.0 * n, 50.0, 60.0])
     assert bench_gp.main(["--quick"]) == 0
     printed = capsys.readouterr().out
-    assert "7a. Gaussian process: 20 bags" in printed and "ours to it" in printed
+    assert "7a. Gaussian process: 20 bags" in printed and "ours of one kernel to it" in printed
     assert "growth of seconds, 10 to 20 bags" in printed

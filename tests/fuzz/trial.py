@@ -23,6 +23,9 @@ SENTENCE = re.compile(r".+; expected .+\. .+[.)?]", re.DOTALL)
 LONGEST_MESSAGE = 1000
 LABEL_RANGES = 10.0
 
+# Labels that differ by less, relative to their size, have no scale of their own.
+EQUAL = 1e-12
+
 
 class Refused(Exception):
     """Bagwise said no, in its own words: the case ends here, and well."""
@@ -119,12 +122,12 @@ class Trial:
     def near_labels(self, what, mean, std, labels):
         """Find predictions beyond ten ranges of the labels.
 
-        Equal labels have a millionth, or as little of the stated standard deviation as an average
-        over draws may err by.
+        Labels that are equal, to what models tell apart, have a millionth, or as little of the
+        stated standard deviation as an average over draws may err by.
         """
         low, high = float(np.min(labels)), float(np.max(labels))
         least = 1e-6 * (max(abs(low), abs(high)) or 1.0)
-        if low == high:
+        if high - low <= EQUAL * max(abs(low), abs(high)):
             least = np.maximum(least, 0.01 * std)
         beyond = np.maximum(low - mean, mean - high) / np.maximum(high - low, least)
         if beyond.size and beyond.max() > LABEL_RANGES:

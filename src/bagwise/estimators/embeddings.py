@@ -30,7 +30,15 @@ from bagwise.bags.validation import (
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.sums import BagStats, summarise
 from bagwise.exceptions import BagwiseError, InvalidBagsError
-from bagwise.features.kernels import RBF, Kernel, Linear, Mixed, UserKernel, as_kernel
+from bagwise.features.kernels import (
+    RBF,
+    Kernel,
+    Linear,
+    Mixed,
+    UserKernel,
+    as_kernel,
+    check_ordinary,
+)
 from bagwise.features.maps import (
     DEFAULT_LANDMARKS,
     Features,
@@ -164,6 +172,7 @@ class BagEmbedding(TransformerMixin, TakesBags):
         asked = self._kernels(points.shape[1])
         typical = median_bandwidth(points, RBF()) if any(map(_lacks_bandwidth, asked)) else 1.0
         for kernel in asked:
+            check_ordinary(points, kernel)
             median = typical * float(np.sqrt(kernel.spread(points.shape[1])))
             kernels += [
                 kernel if s is None else kernel.with_bandwidth(s * median)

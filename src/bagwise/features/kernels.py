@@ -38,6 +38,10 @@ CACHE_BYTES = 1 << 18
 # Coordinates of which products can be squared and summed.
 LARGEST_PRODUCT = 1e70
 
+# Points of ordinary size, of which a kernel that grows with them has values that every model is
+# right for, in single precision, too.
+ORDINARY = (1e-9, 1e9)
+
 Matrix = Float64[np.ndarray, "rows cols"]
 
 
@@ -679,6 +683,26 @@ def _factors(x: Any, y: Any, scale: float) -> tuple[Any, Any] | None:
 def _far_distances(x: Any, y: Any, scale: float) -> Any:
     """Return −½‖x_i − y_j‖²/scale² of differences that are taken one by one."""
     return -0.5 * cdist(x / scale, y / scale, "sqeuclidean")
+
+
+def check_ordinary(points: Float64[np.ndarray, "n p"], kernel: Kernel) -> None:
+    """Raise if points to learn from are too large or small for a kernel that grows with them.
+
+    Examples
+    --------
+    >>> check_ordinary(np.array([[1e-20, -1e-30]]), RBF())
+    >>> check_ordinary(np.array([[1e-20, -1e-30]]), Linear())
+    Traceback (most recent call last):
+    bagwise.exceptions.BagwiseError: points of at most 1e-20 come to Linear(bandwidth=None), ...
+    """
+    least, most = ORDINARY
+    if kernel.has_bandwidth or least <= (largest := _largest(points)) <= most:
+        return
+    raise BagwiseError.because(
+        f"points of at most {largest:g} come to {kernel!r}, which grows with them",
+        f"points of {least:g} to {most:g}",
+        "Use standardize=True, or give the columns in other units.",
+    )
 
 
 def _check_products(x: Any, y: Any, name: str) -> None:

@@ -84,7 +84,7 @@ class ShrinkageHead:
         if isinstance(likelihood, ClassLikelihood):
             mode, known = find_class_weights(problem, weight_var)
             warn_if_moving(known)
-            cov = np.linalg.inv(known.precision)
+            cov = known.cov
             sureness = Sureness.of(likelihood, task.labels, task.weights, sizes, known.left_out)
         elif weight_var is None:
             mode = find_mode_by_evidence(problem)

@@ -27,7 +27,7 @@ from __future__ import annotations
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 from jaxtyping import Float64
@@ -39,7 +39,6 @@ from bagwise.inference.priors import usual_weights
 from bagwise.inference.shrinkage import (
     LOG_SCALE_SD,
     LOG_WEIGHT_VAR_TOLERANCE,
-    WEIGHT_VAR_RANGE,
     LabelMoments,
     Mode,
     ShrinkageProblem,
@@ -61,8 +60,7 @@ MUCH = 0.05
 # Where a sweep changes sites more than the last one did, the next go less far; at least this share.
 LEAST_SHARE = 0.01
 
-# The log weight variance is sought in this range, at first by steps of this length.
-LOG_RANGE = tuple(np.log(WEIGHT_VAR_RANGE).tolist())
+# The log weight variance is sought by steps of this length at first.
 STEP = 3.0
 
 # Weights that are so many times as large as those of the start have run away.
@@ -101,6 +99,13 @@ class ClassWeights:
     moved: float
     left_out: tuple[Float64[np.ndarray, " n"], Float64[np.ndarray, " n"], Float64[np.ndarray, " n"]]
 
+    @cached_property
+    def cov(self) -> Float64[np.ndarray, "j j"]:
+        """Λ^-1, in units of its diagonal, which may differ by more digits than numbers have."""
+        units = np.sqrt(np.diagonal(self.precision))
+        both = np.multiply.outer(units, units)
+        return np.linalg.inv(self.precision / both) / both
+
     def sites_in_latent(self, problem: ShrinkageProblem) -> Sites:
         """Return s and n for ξ itself."""
         root = np.sqrt(self.var[problem.size_of])
@@ -122,6 +127,7 @@ class _Sweeper:
         self.var = at.var.copy() if problem.shrinks else np.ones(len(at.bag_var))
         self.pressed = self.positive = np.zeros(len(self.spread))
         self.mean = self.anchor = np.concatenate([at.w, at.gamma])
+        self.units = problem.units[: len(self.mean)]
         # the sites of Laplace's approximation there
         u = at.mean / np.sqrt(self.var[problem.size_of])
         bend = self.likelihood.bend(problem.labels, u, np.zeros_like(u))
@@ -133,6 +139,11 @@ class _Sweeper:
         self.sites, self.var, self.pressed = start.sites, start.var, start.pressed
         self.mean = self.anchor = start.mean
         self.positive = np.maximum(start.pressed, 0.0)
+
+    @property
+    def largest(self) -> float:
+        """The largest of the weights, in their units."""
+        return float(np.abs(self.mean / self.units).max())
 
     def posterior(self) -> None:
         """Bring v̄ and Λ up to date with the sites."""
@@ -257,13 +268,13 @@ def propagate_weights(
 def _swept(sweeper: _Sweeper) -> ClassWeights | None:
     """Sweep until little moves; return where that ends, or None if it runs away."""
     before, share, far = np.inf, 1.0, np.inf
-    reach = RUN_AWAY * (1.0 + float(np.abs(sweeper.mean).max()))
+    reach = RUN_AWAY * (1.0 + sweeper.largest)
     for _ in range(SWEEPS):
         try:
             far = sweeper.sweep(share)
         except (np.linalg.LinAlgError, ValueError):  # indefinite, or not finite
             return None
-        if not far < np.inf or not np.abs(sweeper.mean).max() < reach:
+        if not (far < np.inf and sweeper.largest < reach):
             return None
         if far < TOLERANCE:
             break
@@ -321,16 +332,17 @@ def find_class_weights(
         steps += mode.n_steps
         seen[log_var] = mode, known
         q = len(problem.split(mode.theta)[0])
-        spread = float(np.trace(np.linalg.inv(known.precision)[:q, :q]))
+        spread = float(np.trace(known.cov[:q, :q]))
         size = spread + float(known.mean[:q] @ known.mean[:q])
         return q - size / weight_var + weight_var / scale**2
 
-    low, high = 0.0, 0.0
-    below = above = slope(0.0)
-    while below > 0.0 and low > LOG_RANGE[0]:
+    least, most = np.log(problem.weight_var_range)
+    low = high = float(np.log(problem.start_weight_var))
+    below = above = slope(low)
+    while below > 0.0 and low > least:
         high, above, low = low, below, low - STEP
         below = slope(low)
-    while above < 0.0 and high < LOG_RANGE[1]:
+    while above < 0.0 and high < most:
         low, below, high = high, above, high + STEP
         above = slope(high)
     if below < 0.0 < above:

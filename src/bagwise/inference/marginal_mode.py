@@ -59,7 +59,7 @@ MAX_RELATIVE_SD = 3.0
 LEAST_GAIN = 1e-6
 MAX_HALVINGS = 30
 
-# Scales outside e^±this are not tried.
+# Scales farther than a factor of e^±this from where the search for them begins are not tried.
 MAX_LOG = 60.0
 
 # Rounds in which δ is found, at most, and the relative change of ν + δ at which they end. Over a
@@ -205,6 +205,7 @@ class ScalePosterior:
         self.problem, self.priors = problem, priors
         self.v = v
         self.n_weights = len(v) - problem.effects.shape[1]
+        self.around = np.append(problem.start[len(v) :], np.log(problem.start_weight_var))
         self.added = np.zeros(len(problem.sizes))
         self.of_classes = isinstance(problem.likelihood, ClassLikelihood)
         self.known: ClassWeights | None = None
@@ -260,9 +261,10 @@ class ScalePosterior:
 
     def __call__(self, phi: PerScale) -> float:
         """Evaluate at φ: the average of J over the weights' spread V, less the entropy of V."""
-        beyond = np.maximum(np.abs(phi) - MAX_LOG, 0.0)
+        within = np.clip(phi, self.around - MAX_LOG, self.around + MAX_LOG)
+        beyond = phi - within
         if beyond.any():  # finite, as searches take differences
-            return self(np.clip(phi, -MAX_LOG, MAX_LOG)) + float(beyond @ beyond)
+            return self(within) + float(beyond @ beyond)
         if self.of_classes:
             return self.classes(phi).loss - self.priors.log_density(phi)
         found, precision = self.information(phi), self.precision(phi)

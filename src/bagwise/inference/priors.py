@@ -127,12 +127,11 @@ def _spread(problem: ShrinkageProblem) -> float:
     scale of their own, v must not count it: else ρ, and with it every probability, is held back.
     """
     start = problem.start_embedding
-    t, function_map = start.t, start.model.function_map
     if not (start.model.shrinks and isinstance(problem.likelihood, ClassLikelihood)):
-        return float(np.mean(np.sum((t @ function_map) ** 2, axis=1)))
-    seen = np.mean(t**2, axis=0)
+        return problem.spread
+    seen = np.mean(start.t**2, axis=0)
     between = np.maximum(seen - np.mean(1.0 / start.sizes[start.size_of]), LEAST_BETWEEN * seen)
-    return float(between @ np.sum(function_map**2, axis=1))
+    return float(between @ np.sum(start.model.function_map**2, axis=1))
 
 
 def _mean_spectrum(model: EmbeddingModel) -> float:

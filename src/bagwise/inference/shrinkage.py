@@ -51,9 +51,13 @@ LENGTH_STEP = 1e-5
 # Noise at the start, as a share of the variance of the (standardised) labels.
 START_NOISE = 0.5
 
-# The weight variance is sought in this range (labels standardised) and to this precision in logs.
+# The weight variance is sought in this range (labels standardised) and to this precision in logs,
+# from 1. That is for kernels with k(x, x) = 1. Others are as large as points are, so that a usual
+# weight variance may lie far from 1: the range holds so much above and below it as well, and if it
+# is farther than this the search begins there.
 WEIGHT_VAR_RANGE = (1e-4, 1e6)
 LOG_WEIGHT_VAR_TOLERANCE = 0.02
+FAR_FROM_USUAL = 1e3
 MAX_ROUNDS = 50
 
 # Bags beyond which the search begins at the mode of about so many of them.
@@ -172,6 +176,38 @@ class ShrinkageProblem:
         }
         n_weights = model.function_map.shape[1] + self.effects.shape[1]
         return np.concatenate([np.zeros(n_weights), [scales[name] for name in self.scale_names]])
+
+    @cached_property
+    def spread(self) -> float:
+        """How much a function of weight variance 1 varies over the bags, as a variance."""
+        start = self.start_embedding
+        return float(np.mean(np.sum((start.t @ start.model.function_map) ** 2, axis=1)))
+
+    @cached_property
+    def usual_weight_var(self) -> float:
+        """The weight variance at which a function varies over the bags as their labels do."""
+        return 1.0 / self.spread if self.spread > 0.0 else 1.0
+
+    @property
+    def weight_var_range(self) -> tuple[float, float]:
+        """The weight variance is sought between these."""
+        least, most = (bound * self.usual_weight_var for bound in WEIGHT_VAR_RANGE)
+        return min(WEIGHT_VAR_RANGE[0], least), max(WEIGHT_VAR_RANGE[1], most)
+
+    @property
+    def start_weight_var(self) -> float:
+        """Where the search for it begins."""
+        usual = self.usual_weight_var
+        return 1.0 if 1.0 / FAR_FROM_USUAL <= usual <= FAR_FROM_USUAL else usual
+
+    @property
+    def units(self) -> Theta:
+        """Units of θ in which it is sought: those of w are far from 1 where ρ² is."""
+        n_weights = self.start_embedding.model.function_map.shape[1]
+        units = np.ones_like(self.start)
+        if self.start_weight_var != 1.0:
+            units[:n_weights] = np.sqrt(self.usual_weight_var)
+        return units
 
     def split(self, theta: Theta) -> tuple[np.ndarray, np.ndarray, Float64[np.ndarray, " s"]]:
         """Return w, γ and the log scales of θ."""
@@ -424,13 +460,13 @@ def find_mode(problem: ShrinkageProblem, weight_var: float, start: Theta | None 
 def _found(
     problem: ShrinkageProblem, weight_var: float, start: Theta | None
 ) -> tuple[Mode, Evaluation]:
-    objective = Objective(problem, weight_var)
+    objective, units = Objective(problem, weight_var), problem.units
     try:
         found = minimize(
-            lambda theta: objective(theta).value,
-            problem.start if start is None else start,
-            jac=lambda theta: objective(theta).gradient,
-            hess=objective.hessian,
+            lambda steps: objective(units * steps).value,
+            (problem.start if start is None else start) / units,
+            jac=lambda steps: units * objective(units * steps).gradient,
+            hess=lambda steps: units[:, None] * objective.hessian(units * steps) * units,
             method="trust-exact",
             options={"gtol": GRADIENT_TOLERANCE * len(problem.labels), "maxiter": MAX_STEPS},
         )
@@ -440,11 +476,12 @@ def _found(
             "features of ordinary size",
             "Use standardize=True, or give the columns in larger units.",
         ) from error
-    at = objective(found.x)
-    n_weights = len(problem.split(found.x)[0])
+    theta = units * found.x
+    at = objective(theta)
+    n_weights = len(problem.split(theta)[0])
     loss = at.value + 0.5 * np.linalg.slogdet(at.fisher)[1] + 0.5 * n_weights * np.log(weight_var)
     mode = Mode(
-        theta=found.x,
+        theta=theta,
         weight_var=weight_var,
         value=at.value,
         # Where the information is singular there is no evidence to prefer these features for.
@@ -456,7 +493,7 @@ def _found(
     return mode, at
 
 
-def find_mode_by_evidence(problem: ShrinkageProblem, start: float = 1.0) -> Mode:
+def find_mode_by_evidence(problem: ShrinkageProblem) -> Mode:
     """Choose ρ² by the evidence, in MacKay's fixed-point form, and return the mode there.
 
     ρ² ← ‖w‖²/(q − tr(A_ww)/ρ²) with A the inverse of the Fisher information: the size of the
@@ -467,14 +504,15 @@ def find_mode_by_evidence(problem: ShrinkageProblem, start: float = 1.0) -> Mode
     MacKay (1992), Bayesian interpolation.
     """
     counted = np.flatnonzero(problem.sample_weight > 0)
-    theta: Theta | None = None
+    start, theta = problem.start_weight_var, None
     if len(counted) > MANY_BAGS:  # begin where some of them lead to
-        first = find_mode_by_evidence(problem.some(counted[:: len(counted) // START_BAGS]), start)
+        first = find_mode_by_evidence(problem.some(counted[:: len(counted) // START_BAGS]))
         start, theta = first.weight_var, first.theta
     mode, at = _found(problem, start, theta)
     steps = mode.n_steps
     for _ in range(MAX_ROUNDS):
         weight_var = _updated_weight_var(mode.weight_var, at)
+        weight_var = float(np.clip(weight_var, *problem.weight_var_range))
         if abs(np.log(weight_var / mode.weight_var)) < LOG_WEIGHT_VAR_TOLERANCE:
             break
         mode, at = _found(problem, weight_var, mode.theta)
@@ -486,7 +524,7 @@ def _updated_weight_var(weight_var: float, mode: Evaluation) -> float:
     w = mode.at.w
     spread = np.trace(_inverse(mode.fisher)[: len(w), : len(w)])
     determined = max(len(w) - spread / weight_var, 1e-3)
-    return float(np.clip(w @ w / determined, *WEIGHT_VAR_RANGE))
+    return float(w @ w / determined)
 
 
 def _inverse(fisher: Square) -> Square:
