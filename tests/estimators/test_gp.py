@@ -16,6 +16,7 @@ from bagwise import (
 )
 from bagwise.estimators.gp import _believed, _in_doubt
 from bagwise.heads import gp_fit as heads
+from bagwise.heads.base import some_of
 
 SMALL = KernelEmbedding(20, bandwidth=1.0)
 
@@ -425,3 +426,16 @@ def test_a_search_for_scales_does_not_end_on_a_plateau():
     bags = Bags.from_list(points, weights=[rng.uniform(0, 2, n) for n in sizes])
     linear, process = ShrinkageRegressor().fit(bags, y), DistributionGPRegressor().fit(bags, y)
     assert np.std(process.predict(bags) - y) < 1.05 * np.std(linear.predict(bags) - y)
+
+
+@pytest.mark.parametrize("model", [DistributionGPRegressor, DistributionGPClassifier])
+@pytest.mark.parametrize("n", [450, 800])
+def test_sizes_may_differ_among_bags_that_no_trial_has_seen(model, n):
+    """Size is an input then, of whose scales the searches before know nothing."""
+    rng, seen = np.random.default_rng(0), set(some_of(n, heads.TRIAL_BAGS))
+    odd = [i for i in range(n) if i not in seen][:3]
+    level = rng.normal(size=n)
+    bags = [rng.normal(level[i], 1, (9 if i in odd else 5, 2)) for i in range(n)]
+    labels = level if model is DistributionGPRegressor else level > 0
+    made = model(KernelEmbedding(n_landmarks=10, kernel="rbf")).fit(bags, labels)
+    assert made.score(bags, labels) > 0.85

@@ -62,8 +62,8 @@ class GPHead:
     dof : degrees of freedom of Student's t, or infinity: Gaussian
     members : (m,), the group of each bag of the basis, or None. Then the last column of a design
         with one more than the basis has is that of the bags asked for, −1 if it is not known
-    curve : (h, h), curvature of −log evidence per bag in the scales that were sought, in units of
-        their priors, as far as the search has learnt it; or None
+    curve : (k, k), curvature of −log evidence per bag in the scales, in units of their priors, as
+        far as searches have learnt it: see GPProblem. None once the fit is finished
     bag_share : of the bag part, that is seen where bags are cut in two; the rest counts as noise
     """
 
@@ -79,7 +79,7 @@ class GPHead:
     dof: float = np.inf
     bag_share: float = 1.0
     members: Int[np.ndarray, " m"] | None = None
-    curve: Float64[np.ndarray, "h h"] | None = None
+    curve: Float64[np.ndarray, "k k"] | None = None
 
     @classmethod
     def at(
@@ -87,7 +87,7 @@ class GPHead:
         problem: GPProblem,
         scales: Scales,
         loss: float,
-        curve: Float64[np.ndarray, "h h"] | None = None,
+        curve: Float64[np.ndarray, "k k"] | None = None,
     ) -> GPHead:
         """Return the exact process at some scales."""
         state, found = problem.fit(scales)
@@ -119,11 +119,11 @@ class GPHead:
         ----------
         tails : "no", "auto" or "always", whether Student's t takes the place of the Gaussian
         """
-        head = self
+        head = replace(self, curve=None)  # which was for searches
         if induce:
-            head, mean, squares = self._induced(problem)
+            head, mean, squares = head._induced(problem)
         else:
-            mean, squares = self._left_out(problem)
+            mean, squares = head._left_out(problem)
         if problem.likelihood is not None:
             return head
         head = head._fit_spread(problem, mean, squares) if spread else head

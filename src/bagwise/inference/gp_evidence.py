@@ -166,8 +166,8 @@ class GPProblem:
     slopes : (n, c), of the mean in what each bag says, t, or None if f is not known yet. They are
         what the labels determine; in the embedding itself they are 1/(1 − κ) times as steep
     center : Scales, around which the priors are, or None for the start
-    curve : (h, h), curvature of −log evidence per bag in the free scales, in units of their priors,
-        from which the search begins, or None if nothing is known of it
+    curve : (k, k), curvature of −log evidence per bag in all scales, in units of their priors, from
+        which the search begins; NaN of those of which nothing is known, or None if of none
     most_groups : of bags that count as being of one size
     members : (n,), the group of each bag, or None if they do not err together
     """
@@ -378,10 +378,11 @@ class GPProblem:
         max_steps: int = MAX_STEPS,
         others: Sequence[GPProblem] = (),
         least_gain: float = LEAST_GAIN,
-    ) -> tuple[Scales, float, Curve]:
+    ) -> tuple[Scales, float, Curve | None]:
         """Return the scales of the largest evidence, −log evidence per bag, and its curvature."""
         if not self.free:
-            return self.start, self.fit(self.start)[1].loss / len(self.labels), np.empty((0, 0))
+            loss = self.fit(self.start)[1].loss / len(self.labels)
+            return self.start, loss, self.curve
         order = self.by_group
         first, *rest = (each.take(order) for each in (self, *others))
         return self.searched(lambda theta: first.loss(theta, rest), max_steps, least_gain)
@@ -401,15 +402,35 @@ class GPProblem:
         unit, n = self._prior_sd, len(self.labels)
         low, high = (bound / unit for bound in self.bounds)
         start = self.start.vector(self.free) / unit
-        known = None if self.curve is None else n * self.curve
-        found = descend(self._in_units(loss), start, (low, high), max_steps, least_gain, known)
+        found = descend(
+            self._in_units(loss), start, (low, high), max_steps, least_gain, self._known_curve
+        )
         scales = self.start.moved(self.free, unit * found.place)
-        return scales, found.value / n, found.curve / n
+        return scales, found.value / n, self._of_all(found.curve / n)
 
     def curvature(self, loss: Loss) -> Curve:
         """Return the curvature of a loss at the start, per bag, in units of the priors."""
         start = self.start.vector(self.free) / self._prior_sd
-        return curve_at(self._in_units(loss), start) / len(self.labels)
+        return self._of_all(curve_at(self._in_units(loss), start) / len(self.labels))
+
+    @property
+    def _known_curve(self) -> Curve | None:
+        """The curvature of the loss in the free scales, if it is known of all of them."""
+        if self.curve is None:
+            return None
+        known = len(self.labels) * self.curve[self._among_all]
+        return None if np.isnan(known).any() else known
+
+    def _of_all(self, curve: Curve) -> Curve:
+        """Return a curvature in the free scales as one in all, NaN in the others."""
+        of_all = np.full((len(PRIORS), len(PRIORS)), np.nan)
+        of_all[self._among_all] = curve
+        return of_all
+
+    @property
+    def _among_all(self) -> tuple[np.ndarray, ...]:
+        places = [list(PRIORS).index(name) for name in self.free]
+        return np.ix_(places, places)
 
     def _in_units(self, loss: Loss) -> Loss:
         """Return a loss as a function of scales in units of their priors."""
@@ -592,7 +613,7 @@ def settled_curvature(problem: GPProblem) -> Curve:
 
 def maximise_settled(
     problem: GPProblem, max_steps: int, least_gain: float
-) -> tuple[Scales, float, Curve, Slopes]:
+) -> tuple[Scales, float, Curve | None, Slopes]:
     """Return scales of the largest evidence of settled processes, of real labels.
 
     Returns
@@ -601,12 +622,13 @@ def maximise_settled(
     """
     order = problem.by_group
     first = problem.take(order)
+    curve: Curve | None
     if problem.free:
         loss = SettledLoss(first)
         scales, least, curve = first.searched(loss, max_steps, least_gain)
         found = loss.at(scales)
     else:
-        scales, found, curve = problem.start, settle(first, problem.start), np.empty((0, 0))
+        scales, curve, found = problem.start, problem.curve, settle(first, problem.start)
         least = found.loss / len(problem.labels)
     slopes = np.empty_like(found.slopes)
     slopes[order] = found.in_what_is_said
