@@ -121,6 +121,7 @@ LEAST_GAIN = 1e-3
 BOUND = 6.0
 
 Slopes = Float64[np.ndarray, "n c"]
+Curves = Float64[np.ndarray, "k k"]  # in all scales
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ class GPProblem:
     likelihood: Linked | None = None
     slopes: Float64[np.ndarray, "n c"] | None = None
     center: Scales | None = None
-    curve: Curve | None = None
+    curve: Curves | None = None
     most_groups: int = MAX_GROUPS
     members: Int[np.ndarray, " n"] | None = None
 
@@ -378,7 +379,7 @@ class GPProblem:
         max_steps: int = MAX_STEPS,
         others: Sequence[GPProblem] = (),
         least_gain: float = LEAST_GAIN,
-    ) -> tuple[Scales, float, Curve | None]:
+    ) -> tuple[Scales, float, Curves | None]:
         """Return the scales of the largest evidence, −log evidence per bag, and its curvature."""
         if not self.free:
             loss = self.fit(self.start)[1].loss / len(self.labels)
@@ -394,7 +395,7 @@ class GPProblem:
 
     def searched(
         self, loss: Loss, max_steps: int, least_gain: float
-    ) -> tuple[Scales, float, Curve]:
+    ) -> tuple[Scales, float, Curves]:
         """Return the scales of the least loss, sought from the start, and that loss per bag.
 
         And what is known of the curvature of the loss there, per bag, in units of the priors.
@@ -408,7 +409,7 @@ class GPProblem:
         scales = self.start.moved(self.free, unit * found.place)
         return scales, found.value / n, self._of_all(found.curve / n)
 
-    def curvature(self, loss: Loss) -> Curve:
+    def curvature(self, loss: Loss) -> Curves:
         """Return the curvature of a loss at the start, per bag, in units of the priors."""
         start = self.start.vector(self.free) / self._prior_sd
         return self._of_all(curve_at(self._in_units(loss), start) / len(self.labels))
@@ -421,7 +422,7 @@ class GPProblem:
         known = len(self.labels) * self.curve[self._among_all]
         return None if np.isnan(known).any() else known
 
-    def _of_all(self, curve: Curve) -> Curve:
+    def _of_all(self, curve: Curve) -> Curves:
         """Return a curvature in the free scales as one in all, NaN in the others."""
         of_all = np.full((len(PRIORS), len(PRIORS)), np.nan)
         of_all[self._among_all] = curve
@@ -605,7 +606,7 @@ class SettledLoss:
         return self._last[1]
 
 
-def settled_curvature(problem: GPProblem) -> Curve:
+def settled_curvature(problem: GPProblem) -> Curves:
     """Return the curvature of settled processes at the start, per bag, in units of the priors."""
     first = problem.take(problem.by_group)
     return first.curvature(SettledLoss(first))
@@ -613,7 +614,7 @@ def settled_curvature(problem: GPProblem) -> Curve:
 
 def maximise_settled(
     problem: GPProblem, max_steps: int, least_gain: float
-) -> tuple[Scales, float, Curve | None, Slopes]:
+) -> tuple[Scales, float, Curves | None, Slopes]:
     """Return scales of the largest evidence of settled processes, of real labels.
 
     Returns
@@ -622,7 +623,7 @@ def maximise_settled(
     """
     order = problem.by_group
     first = problem.take(order)
-    curve: Curve | None
+    curve: Curves | None
     if problem.free:
         loss = SettledLoss(first)
         scales, least, curve = first.searched(loss, max_steps, least_gain)
