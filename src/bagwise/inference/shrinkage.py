@@ -493,7 +493,7 @@ def _found(
     return mode, at
 
 
-def find_mode_by_evidence(problem: ShrinkageProblem) -> Mode:
+def find_mode_by_evidence(problem: ShrinkageProblem, start: float | None = None) -> Mode:
     """Choose ρ² by the evidence, in MacKay's fixed-point form, and return the mode there.
 
     ρ² ← ‖w‖²/(q − tr(A_ww)/ρ²) with A the inverse of the Fisher information: the size of the
@@ -504,10 +504,11 @@ def find_mode_by_evidence(problem: ShrinkageProblem) -> Mode:
     MacKay (1992), Bayesian interpolation.
     """
     counted = np.flatnonzero(problem.sample_weight > 0)
-    start, theta = problem.start_weight_var, None
+    theta: Theta | None = None
     if len(counted) > MANY_BAGS:  # begin where some of them lead to
-        first = find_mode_by_evidence(problem.some(counted[:: len(counted) // START_BAGS]))
+        first = find_mode_by_evidence(problem.some(counted[:: len(counted) // START_BAGS]), start)
         start, theta = first.weight_var, first.theta
+    start = problem.start_weight_var if start is None else start
     mode, at = _found(problem, start, theta)
     steps = mode.n_steps
     for _ in range(MAX_ROUNDS):
