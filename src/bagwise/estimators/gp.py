@@ -454,7 +454,7 @@ class DistributionGP(BagEstimator):
         """Decide for the learnt prior if that of the kernel is out of the question on few bags."""
         with one_thread("blas"):
             lacks = gp_fit.try_out(*self._of_prior(pooled, task, "kernel", near)).loss - learnt
-        if lacks * len(task.labels) > OUT_OF_QUESTION:
+        if lacks * min(len(task.labels), gp_fit.TRIAL_BAGS) > OUT_OF_QUESTION:
             self._decided = "learnt"
 
     def _likely(self, way: Way, bags: Bags, tried: dict[Place, tuple[str, float]]) -> list[int]:
@@ -648,8 +648,15 @@ class DistributionGP(BagEstimator):
         return problem if counted.all() else problem.take(counted)
 
     def _fit_head(self, pooled: Pooled, task: Task) -> AnyHead:
-        head = self._fit_near(pooled, task, self._prior_taken, self._near)
-        if self.prior != "auto" or self._decided is not None:
+        problems, near = self._of_prior(pooled, task, self._prior_taken, self._near)
+        head = gp_fit.try_out(problems, near)
+        if self.prior == "auto" and self._decided is None:
+            self._rule_out(pooled, task, _first(head), head.loss)
+        decided = self.prior != "auto" or self._decided is not None
+        if decided and self.embedding.training is None:
+            return head  # with nothing to be compared with, it is fitted when it is finished
+        head = gp_fit.on_more(head, problems)
+        if decided:
             return head
         other = self._fit_near(pooled, task, "kernel", _first(head))
         self._decided = _believed(head.loss, other.loss, len(task.labels))
