@@ -252,6 +252,7 @@ BAD_SETTINGS = {
     "chains": ([0, -1, 2.0, True, "4", None, np.nan], "a whole number of at least 1"),
     "draws": ([0, -1, 2.0, True, "4", np.nan], "a whole number of at least 1"),
     "n_effective": ([0, -1, 2.0, True, "4", None, np.nan], "a whole number of at least 1"),
+    "min_draws": ([0, -1, 2.0, True, "4", None, np.nan], "a whole number of at least 1"),
     "max_draws": ([0, -1, 2.0, True, "4", None, np.nan], "a whole number of at least 1"),
     "warmup": ([-1, 2.0, True, "4", None, np.nan], "a whole number of at least 0"),
     "n_jobs": ([0, -1, 2.0, True, "4", np.nan], "a whole number of at least 1"),

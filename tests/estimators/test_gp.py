@@ -359,7 +359,8 @@ def test_the_evidence_decides_about_the_prior():
     losses = {prior: getattr(m.head_, "mode", m.head_).loss for prior, m in found.items()}
     assert 200 * (losses["kernel"] - losses["learnt"]) > 10.0
     assert found["auto"].prior_ == "learnt"
-    assert_allclose(losses["auto"], losses["learnt"], atol=1e-12)
+    # the same end of two searches, each of which ends where a step gains .001 in all
+    assert_allclose(losses["auto"], losses["learnt"], atol=1e-4)
     nothing = DistributionGPRegressor(embedding).fit(arrays, rng.normal(size=200))
     assert nothing.prior_ == "kernel"
 
@@ -439,3 +440,30 @@ def test_sizes_may_differ_among_bags_that_no_trial_has_seen(model, n):
     labels = level if model is DistributionGPRegressor else level > 0
     made = model(KernelEmbedding(n_landmarks=10, kernel="rbf")).fit(bags, labels)
     assert made.score(bags, labels) > 0.85
+
+
+@pytest.mark.parametrize(
+    ("model", "where", "repetitions"),
+    [
+        (DistributionGPRegressor, "gp_evidence", "MOST_REPETITIONS"),
+        (DistributionGPClassifier, "conditional", "SWEEPS"),
+    ],
+)
+def test_a_process_that_has_not_settled_says_so(monkeypatch, model, where, repetitions):
+    bags, level = mean_data(0, complete=False, n_bags=60)
+    y = np.sin(level) if model is DistributionGPRegressor else level > 0
+    unfitted = model(SMALL, inference="evidence")
+    assert unfitted.fit(bags, y).head_.moved < 2e-5
+    monkeypatch.setattr(f"bagwise.inference.{where}.{repetitions}", 1)
+    monkeypatch.setattr("bagwise.inference.gp_evidence.MUCH", 2e-5)
+    with pytest.warns(bagwise.BagwiseWarning, match="had not settled when its repetitions ended"):
+        unfitted.fit(bags, y)
+
+
+def test_one_kernel_of_centred_bags_is_enough_where_it_is_out_of_the_question():
+    rng = np.random.default_rng(0)
+    level = rng.normal(0, 3, 60)  # which is all that the label depends on
+    bags = [rng.normal(m, 1, (8, 1)) for m in level]
+    model = DistributionGPRegressor(KernelEmbedding(10, kernel="auto")).fit(bags, level)
+    centred = [loss for name, loss in model.tried_.items() if name.endswith("of centred bags")]
+    assert len(centred) == 1 and centred[0] > min(model.tried_.values()) + 0.5

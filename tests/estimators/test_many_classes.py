@@ -25,7 +25,8 @@ from bagwise import (
 )
 from bagwise.embedding.sums import summarise
 from bagwise.exceptions import BagwiseError, InvalidLabelsError
-from bagwise.inference import Priors
+from bagwise.inference import NUTS, Priors
+from bagwise.inference.diagnostics import diagnose
 from classifier_models import (
     ARRAYS,
     BAGS,
@@ -132,6 +133,23 @@ def test_draws_have_an_axis_of_classes():
     assert_allclose(model.weights_, model.draws_["weights"].mean(axis=(0, 1)))
     exported = model.to_arviz()
     assert exported["posterior"]["weights"].shape == (2, 40, 3, 6)
+
+
+def test_classes_have_as_many_draws_as_the_one_that_needs_most():
+    """And these are enough of each class, though fewer were enough of some at first."""
+    rng = np.random.default_rng(0)
+    y, level = np.repeat(["a", "b", "c"], [8, 20, 20]), {"a": 0.0, "b": 1.0, "c": 3.0}
+    bags = [rng.normal(level[each], 1, (6, 1)) for each in y]
+    settings = NUTS(
+        chains=2, warmup=60, min_draws=20, n_effective=40, max_draws=2000, progress=False
+    )
+    model = BayesianLogisticClassifier(KernelEmbedding(5, bandwidth=1.0), inference=settings)
+    draws = model.fit(bags, y).draws_
+    n_draws = {values.shape[1] for values in draws.values()}
+    assert n_draws == {model.diagnostics_.n_draws} and 20 < n_draws.pop() < 2000
+    for k in range(3):
+        one = {name: values[:, :, k] for name, values in draws.items()}
+        assert diagnose(one, model.head_.heads[k].draws.trajectories).are_enough(40)
 
 
 @many_model

@@ -195,7 +195,7 @@ def in_funnel(monkeypatch):
 
 
 def test_where_trajectories_run_off_steps_are_halved_and_draws_begin_anew(in_funnel):
-    first, (fixed,) = in_funnel(draws=nuts.FIRST_DRAWS)
+    first, (fixed,) = in_funnel(draws=NUTS().min_draws)
     assert fixed.run_off and "take smaller steps" in " ".join(fixed.problems())
     found, judged = in_funnel()
     n_off = sum(each.run_off for each in judged)
@@ -214,7 +214,7 @@ def test_steps_are_not_halved_for_ever(in_funnel, monkeypatch):
     monkeypatch.setattr("bagwise.inference.diagnostics.MAX_DIVERGENT", -1.0)
     _, judged = in_funnel(n_effective=1, max_draws=300)
     n_draws = [each.n_draws for each in judged]
-    assert n_draws[:2] == [nuts.FIRST_DRAWS] * 2 and all(n == 300 for n in n_draws[2:])
+    assert n_draws[:2] == [NUTS().min_draws] * 2 and all(n == 300 for n in n_draws[2:])
 
 
 @pytest.mark.long  # 15 seconds of CPU each

@@ -47,7 +47,7 @@ from bagwise.heads.base import AnyHead, Task, heads_of, places_of, some_of
 from bagwise.heads.gp import GPDraws, GPHead
 from bagwise.inference.diagnostics import Diagnostics, diagnose, warn_if_bad
 from bagwise.inference.draws import Trajectories
-from bagwise.inference.gp_evidence import GPProblem
+from bagwise.inference.gp_evidence import GPProblem, warn_if_moving
 from bagwise.inference.gp_scales import ScaleDraws
 from bagwise.inference.second_level import Scales
 from bagwise.inference.settings import NUTS
@@ -67,7 +67,7 @@ INFERENCES = ("auto", "average", "evidence", "nuts")
 LANDMARKS = 200
 TRIAL_LANDMARKS = 60
 PER_LANDMARK = 50
-TRIAL_POINTS = COMPARED_POINTS = 500
+TRIAL_POINTS = COMPARED_POINTS = 300
 
 # Points up to which features are summed in double precision. Of more, a mean embedding is wrong by
 # at most 1.2e-7 (see Thrift), and its standard error is a thousand times that for 10^7 points.
@@ -154,6 +154,11 @@ def _placed(losses: dict[Place, float]) -> dict[Place, float]:
     return {place: loss for place, loss in losses.items() if place[0] is not True}
 
 
+def _enough(losses: Iterable[float], task: Task) -> float:
+    """Return the −log evidence per bag from which on a kernel is out of the question."""
+    return min(losses, default=np.inf) + OUT_OF_QUESTION / len(task.labels)
+
+
 def _believed(learnt: float, kernel: float, n_bags: int) -> str:
     """Return which prior to take by −log evidence per bag: in doubt the kernel's, the simpler."""
     return "kernel" if n_bags * (kernel - learnt) <= NO_REASON else "learnt"
@@ -165,15 +170,19 @@ def _at_once(work: Callable[[T], AnyHead], each: Iterable[T]) -> list[AnyHead]:
         return list(threads.map(work, each))
 
 
+def _mode(head: Any) -> GPHead:
+    """Return the process, of several with drawn scales that of the largest evidence."""
+    return head.mode if isinstance(head, GPDraws) else head
+
+
 def _first(head: AnyHead) -> GPHead:
     """Return the process, or that of the first of many classes, which share their scales."""
-    first: Any = heads_of(head)[0]
-    return first
+    return _mode(heads_of(head)[0])
 
 
 def _with_share(head: Any, earlier: Any) -> Any:
     """Return a head with the share of its bag part that is true, as an earlier one had it."""
-    share = getattr(earlier, "mode", earlier).bag_share
+    share = _mode(earlier).bag_share
     if isinstance(head, GPDraws):
         return replace(head, mode=replace(head.mode, bag_share=share))
     return replace(head, bag_share=share)
@@ -421,7 +430,8 @@ class DistributionGP(BagEstimator):
         """Fit candidates to some of the bags; return name and −log evidence per bag of each.
 
         Bags that are centred are tried only with the kernels that were the best of those that are
-        not; and scales of those that are clearly worse are not sought to the end.
+        not, and with others than the very best only if that is not out of the question; and scales
+        of those that are clearly worse are not sought to the end.
         """
         few = some_of(bags.n_bags, gp_fit.TRIAL_BAGS)
         bags, task = bags.some(few, TRIAL_POINTS), task.take(few)
@@ -433,18 +443,22 @@ class DistributionGP(BagEstimator):
                 if not features:
                     continue
                 places = list(range(len(features))) if likely is None else likely
-                some = [features[place] for place in places]
-                summed = self._summed(_seen(bags, way), some, exact=False)
-                pooled = dict(zip(places, summed, strict=True))
-                for each in pooled.values():
-                    need_covariance(each.stats, WITHOUT_COVARIANCE)
-
-                others = [loss for _, loss in tried.values()]
-                heads = self._fit_candidates(pooled, task, others, bar)
-                for place, head in heads.items():
-                    tried[way, place] = _name(pooled[place].features, place), float(head.loss)
-                    self._found[way, place] = _first(head)
-                    every[way, place] = pooled[place]
+                rounds = [places[:1], places[1:]] if way is True else [places]
+                for places in filter(None, rounds):
+                    summed = self._summed(
+                        _seen(bags, way), [features[place] for place in places], exact=False
+                    )
+                    pooled = dict(zip(places, summed, strict=True))
+                    for each in pooled.values():
+                        need_covariance(each.stats, WITHOUT_COVARIANCE)
+                    others = [loss for _, loss in tried.values()]
+                    heads = self._fit_candidates(pooled, task, others, bar)
+                    for place, head in heads.items():
+                        tried[way, place] = _name(pooled[place].features, place), float(head.loss)
+                        self._found[way, place] = _first(head)
+                        every[way, place] = pooled[place]
+                    if all(head.loss >= _enough(others, task) for head in heads.values()):
+                        break
         if self.prior == "auto":
             best = min(tried, key=lambda at: tried[at][1])
             self._rule_out(every[best], task, self._found[best], tried[best][1])
@@ -485,8 +499,7 @@ class DistributionGP(BagEstimator):
         heads = _at_once(fitted, places[:1])
         self._near = _first(heads[0])
         found = dict(zip(places, heads + _at_once(fitted, places[1:]), strict=True))
-        least = min(*losses, *(head.loss for head in found.values()), np.inf)
-        enough = least + OUT_OF_QUESTION / len(task.labels)
+        enough = _enough([*losses, *(head.loss for head in found.values())], task)
 
         def gone_on(place: int) -> AnyHead:
             return gp_fit.try_on(found[place], self._problems(pooled[place], task))
@@ -571,6 +584,7 @@ class DistributionGP(BagEstimator):
             self.tried_ = {}
         if self.diagnostics_ is not None:
             warn_if_bad(self.diagnostics_)
+        warn_if_moving(max(_mode(each).moved for each in heads_of(head)))
         return self
 
     def _sampler(self) -> NUTS | None:
@@ -724,8 +738,7 @@ class DistributionGP(BagEstimator):
         """
         if self.prior != "auto":
             return self.prior
-        head: Any = heads_of(self.head_)[0]
-        norms = getattr(head, "mode", head).model.function_map
+        norms = _first(self.head_).model.function_map
         return "learnt" if np.count_nonzero(norms) > len(norms) else "kernel"
 
     @property

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -98,23 +100,28 @@ class PosteriorModel(BagEstimator):
             before.append(deepcopy(rng))
             return fit(task, start, inference, rng)
 
-        def again(task: Task, start: ShrinkageHead, made: PosteriorHead) -> PosteriorHead:
-            same = before.pop(0)
-            return made if made.draws.shape[1] == most else fit(task, start, exactly, same)
+        def again(
+            least: NUTS, seeds: Iterator[Any], task: Task, start: ShrinkageHead, made: PosteriorHead
+        ) -> PosteriorHead:
+            same = deepcopy(next(seeds))
+            return made if made.draws.shape[1] == least.min_draws else fit(task, start, least, same)
 
+        # Classes are shown side by side: those with fewer draws get as many as the others. If these
+        # are found not to be enough, they are more.
         found = for_each_class(task, first, head)
-        most = max(each.draws.shape[1] for each in heads_of(found))
-        # Classes are shown side by side: those with fewer draws get as many as the others.
         settings = inference if isinstance(inference, NUTS) else NUTS()
-        exactly = replace(settings, draws=most)
-        return for_each_class(task, again, head, found)
+        while len(drawn := {each.draws.shape[1] for each in heads_of(found)}) > 1:
+            least = replace(settings, min_draws=max(drawn))
+            found = for_each_class(task, partial(again, least, iter(before)), head, found)
+        return found
 
     def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
         super()._keep(bags, task, pooled, head)
         self.draws_ = self._draws()
         self.diagnostics_: Diagnostics | None = None
-        if self.trajectories_ is not None:
-            self.diagnostics_ = diagnose(self.draws_, self.trajectories_)
+        runs = [head.draws.trajectories for head in heads_of(self.head_)]
+        if runs[0] is not None:
+            self.diagnostics_ = diagnose(self.draws_, *runs)
             warn_if_bad(self.diagnostics_)
         if self.pareto_k_ is not None:
             warn_if_far(self.pareto_k_)

@@ -64,6 +64,8 @@ class GPHead:
         with one more than the basis has is that of the bags asked for, −1 if it is not known
     curve : (k, k), curvature of −log evidence per bag in the scales, in units of their priors, as
         far as searches have learnt it: see GPProblem. None once the fit is finished
+    moved : how far the last repetition would still have moved a bag part or, by expectation
+        propagation, a label's part
     bag_share : of the bag part, that is seen where bags are cut in two; the rest counts as noise
     """
 
@@ -80,6 +82,7 @@ class GPHead:
     bag_share: float = 1.0
     members: Int[np.ndarray, " m"] | None = None
     curve: Float64[np.ndarray, "k k"] | None = None
+    moved: float = 0.0
 
     @classmethod
     def at(
@@ -88,6 +91,7 @@ class GPHead:
         scales: Scales,
         loss: float,
         curve: Float64[np.ndarray, "k k"] | None = None,
+        moved: float = 0.0,
     ) -> GPHead:
         """Return the exact process at some scales."""
         state, found = problem.fit(scales)
@@ -103,6 +107,7 @@ class GPHead:
             isinstance(problem.likelihood, ClassLikelihood),
             members=problem.members,
             curve=curve,
+            moved=max(moved, found.moved),
         )
 
     def known_to(self, problem: GPProblem, part: GPProblem) -> GPProblem:
@@ -185,7 +190,8 @@ class GPHead:
         else:
             noise = bag + noise
             found = induce_labels(gram, cross, noise, labels)
-        head = replace(self, alpha=found.alpha, precision=found.precision)
+        moved = max(self.moved, found.moved)
+        head = replace(self, alpha=found.alpha, precision=found.precision, moved=moved)
         # left out, a residual is 1/(1 − leverage) as far away, of variance noise/(1 − leverage)
         away = (labels - found.mean) / (1.0 - found.leverage)
         return head, labels - away, away**2 * (1.0 - found.leverage) / np.maximum(noise, MIN_NOISE)

@@ -143,8 +143,7 @@ def _settled_best(
 ) -> GPHead:
     """Search from where a process is, with the curvature that it knows of."""
     known = head.known_to(problem, part)
-    scales, loss, curve, slopes = maximise_settled(known, most_steps, gain)
-    return GPHead.at(replace(known, slopes=slopes), scales, loss, curve)
+    return GPHead.at(*maximise_settled(known, most_steps, gain))
 
 
 def _in_rounds(head: Any, problems: Problems, basis: Problems) -> Any:
@@ -179,7 +178,7 @@ def _settled_one(head: GPHead, problem: GPProblem, part: GPProblem) -> GPHead:
     slopes[order] = at.in_what_is_said
     prior, _ = part.minus_log_prior(head.scales.vector(part.free))
     loss = (at.loss + prior) / len(part.labels)
-    return GPHead.at(replace(part, slopes=slopes), head.scales, loss, head.curve)
+    return GPHead.at(replace(part, slopes=slopes), head.scales, loss, head.curve, at.moved)
 
 
 def averaged(head: Any, problems: Problems, rng: np.random.Generator) -> Any:

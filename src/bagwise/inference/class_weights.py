@@ -44,7 +44,15 @@ from bagwise.inference.shrinkage import (
     ShrinkageProblem,
     find_mode,
 )
-from bagwise.inference.sites import LEAST_LEFT, Sites, change, log_of_sites, moved_to, sites_of
+from bagwise.inference.sites import (
+    LEAST_LEFT,
+    MUCH,
+    Sites,
+    change,
+    log_of_sites,
+    moved_to,
+    sites_of,
+)
 from bagwise.likelihoods.base import ClassLikelihood
 
 PerWeight = Float64[np.ndarray, " j"]
@@ -53,9 +61,6 @@ PerSize = Float64[np.ndarray, " m"]
 # Sweeps, at most, and the largest change of a site, or of a log ν̄, after which they end.
 SWEEPS = 200
 TOLERANCE = 1e-6
-
-# What the last sweep may move before we warn.
-MUCH = 0.05
 
 # Where a sweep changes sites more than the last one did, the next go less far; at least this share.
 LEAST_SHARE = 0.01

@@ -44,6 +44,11 @@ SWEEPS = 60
 SWEEP_TOLERANCE = 1e-6
 LEAST_STAYS = 0.1
 
+# Of the change that a sweep asks for so much is made: in doubt less, but never next to nothing, and
+# then little by little more again. A share that only fell stood still before the end.
+SLOWER, FASTER = 0.5, 1.5
+LEAST_SHARE = 0.1
+
 # Steps of a repetition from which it is extrapolated where it leads.
 REMEMBERED = 5
 
@@ -60,6 +65,7 @@ class Conditional:
     slope : (n, n), of the loss in A
     by_noise : (n,), of the loss in the noise of each bag
     sites : s and ν of expectation propagation, from which it may start again
+    moved : how far its last sweep would still have moved a label's part
     """
 
     loss: float
@@ -68,6 +74,7 @@ class Conditional:
     slope: Matrix
     by_noise: Vector
     sites: Sites | None = None
+    moved: float = 0.0
 
 
 def regress(gram: Matrix, noise: Vector, labels: Vector) -> Conditional:
@@ -191,7 +198,7 @@ def propagate(
         bend_at = partial(bend_of, likelihood, labels, none)
         _, mean, bend, _ = to_mode(bend_at, weights, Duals(matrix), none)
         sites = sites_at_mode(bend, weights, mean)
-    before, share, tried = np.inf, 1.0, list[tuple[Vector, Vector]]()
+    pace = Pace()
     for _ in range(SWEEPS):
         curve, pull = sites
         half = np.sqrt(curve)
@@ -206,17 +213,13 @@ def propagate(
         moved = change(sites, new)
         if moved < SWEEP_TOLERANCE:
             break
-        if moved > before:  # in doubt, slower
-            share, tried = 0.5 * share, []
-        before, tried = moved, [*tried, (np.hstack(sites), np.hstack(new) - np.hstack(sites))]
-        ahead = np.split(extrapolated(tried, share), 2)
-        sites = np.maximum(ahead[0], LEAST_STAYS * curve), ahead[1]
+        sites = pace.ahead(sites, new, moved)
     loss = float(np.sum(value + log_of_sites(sites, around, spread))) - 0.5 * float(pull @ mean)
     loss += float(np.sum(np.log(np.diagonal(factor))))
     precision = inverse_of(factor)
     precision *= half[:, None] * half
     alpha = pull - curve * mean
-    return Conditional(loss, alpha, precision, _slope(precision, alpha), none, (curve, pull))
+    return Conditional(loss, alpha, precision, _slope(precision, alpha), none, (curve, pull), moved)
 
 
 def extrapolated(
@@ -243,6 +246,35 @@ def extrapolated(
         shares = np.linalg.lstsq(by_way.T, change)[0]
         place, change = place - shares @ ways, change - shares @ by_way
     return place + share * change
+
+
+class Pace:
+    """How far a sweep goes: to where the last few lead, and slower where they swing."""
+
+    def __init__(self) -> None:
+        self._moved, self._share = np.inf, 1.0
+        self._tried: list[tuple[Float64[np.ndarray, " k"], Float64[np.ndarray, " k"]]] = []
+
+    def ahead(self, sites: Sites, new: Sites, moved: float) -> Sites:
+        """Return the sites to try next, given those that a sweep made of some.
+
+        Examples
+        --------
+        >>> pace, sites = Pace(), (np.ones(1), np.zeros(1))
+        >>> for _ in range(3):
+        ...     new = 3.0 - 2.0 * sites[0], sites[1]  # it swings, ever wider, around 1
+        ...     sites = pace.ahead(sites, new, float(np.abs(new[0] - sites[0]).max()))
+        >>> sites[0].round(6)
+        array([1.])
+        """
+        if moved > self._moved:
+            self._share, self._tried = max(SLOWER * self._share, LEAST_SHARE), []
+        else:
+            self._share = min(FASTER * self._share, 1.0)
+        at = np.hstack(sites)
+        self._moved, self._tried = moved, [*self._tried, (at, np.hstack(new) - at)]
+        curve, pull = np.split(extrapolated(self._tried, self._share), 2)
+        return np.maximum(curve, LEAST_STAYS * sites[0]), pull
 
 
 def bend_of(likelihood: Linked, labels: Vector, noise: Vector, latent: Vector) -> Bend:

@@ -48,7 +48,7 @@ MAX_DEEP = 0.05
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """The worst of each parameter, and of the sampler.
+    """The worst of each parameter, and of the sampler: of many classes, of that of any class.
 
     Attributes
     ----------
@@ -136,20 +136,23 @@ class Diagnostics:
         )
 
 
-def diagnose(draws: Mapping[str, np.ndarray], trajectories: Trajectories) -> Diagnostics:
-    """Diagnose draws (chains, draws, ...) of each parameter."""
+def diagnose(draws: Mapping[str, np.ndarray], *runs: Trajectories) -> Diagnostics:
+    """Diagnose draws (chains, draws, ...) of each parameter.
+
+    ``runs`` are those that made them: of many classes, whose posteriors are independent, one each.
+    """
     flat = {name: x.reshape(*x.shape[:2], -1) for name, x in draws.items() if x.size}
-    n_chains, n_draws = trajectories.n_steps.shape
-    deep = trajectories.n_steps >= 2**MAX_TREE_DEPTH - 1
+    n_chains, n_draws = runs[0].n_steps.shape
+    deepest = 2**MAX_TREE_DEPTH - 1
     return Diagnostics(
         rhat={name: float(rhat(x).max()) for name, x in flat.items()},
         ess_bulk={name: float(ess_bulk(x).min()) for name, x in flat.items()},
         ess_tail={name: float(ess_tail(x).min()) for name, x in flat.items()},
         n_chains=n_chains,
         n_draws=n_draws,
-        n_divergent=int(trajectories.diverging.sum()),
-        n_deep=int(deep.sum()),
-        steps_per_draw=float(trajectories.n_steps.mean()),
+        n_divergent=max(int(run.diverging.sum()) for run in runs),
+        n_deep=max(int((run.n_steps >= deepest).sum()) for run in runs),
+        steps_per_draw=max(float(run.n_steps.mean()) for run in runs),
     )
 
 

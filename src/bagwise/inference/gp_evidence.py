@@ -34,6 +34,7 @@ Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, sections
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -51,6 +52,7 @@ from bagwise.embedding.posterior import (
     sampling_doubt,
     size_groups,
 )
+from bagwise.exceptions import BagwiseWarning
 from bagwise.inference.conditional import (
     JITTER,
     Conditional,
@@ -69,7 +71,7 @@ from bagwise.inference.second_level import (
     Scales,
     SecondLevelKernel,
 )
-from bagwise.inference.sites import Sites
+from bagwise.inference.sites import MUCH, Sites
 from bagwise.likelihoods.base import Linked
 from bagwise.likelihoods.probit import Probit
 
@@ -489,6 +491,7 @@ class Settled:
     state : State, what it sees;  gauss : (n, n), its Gaussian part
     bag : (n,);  slopes : (n, c), g
     found : Conditional
+    moved : how far the last repetition would still have moved the bag part of a bag
     """
 
     problem: GPProblem
@@ -498,6 +501,7 @@ class Settled:
     bag: Vector
     slopes: Slopes
     found: Conditional
+    moved: float
 
     @property
     def in_what_is_said(self) -> Slopes:
@@ -569,12 +573,14 @@ def settle(problem: GPProblem, scales: Scales, bag: Vector | None = None) -> Set
         gram.flat[:: len(gram) + 1] = average + bag
         slopes = slopes_by(_alpha(problem, gram, scales))
         change = np.sum(slopes**2 * var, axis=1) - bag
-        if float(np.abs(change).max()) < TOLERANCE:
+        moved = float(np.abs(change).max())
+        if moved < TOLERANCE:
             break
         tried = [*tried, (bag, change)]
         bag = np.maximum(extrapolated(tried, TAKEN), LEAST_LEFT * bag)
     gram.flat[:: len(gram) + 1] = average + bag
-    return Settled(problem, kernel, state, gauss, bag, slopes, problem.condition(gram, scales))
+    found = problem.condition(gram, scales)
+    return Settled(problem, kernel, state, gauss, bag, slopes, found, moved)
 
 
 class SettledLoss:
@@ -614,12 +620,13 @@ def settled_curvature(problem: GPProblem) -> Curves:
 
 def maximise_settled(
     problem: GPProblem, max_steps: int, least_gain: float
-) -> tuple[Scales, float, Curves | None, Slopes]:
+) -> tuple[GPProblem, Scales, float, Curves | None, float]:
     """Return scales of the largest evidence of settled processes, of real labels.
 
     Returns
     -------
-    Scales, −log evidence per bag and its curvature, and the slopes in what each bag says
+    The problem with the slopes that were found, scales, −log evidence per bag and its curvature,
+    and how far the last repetition still moved
     """
     order = problem.by_group
     first = problem.take(order)
@@ -633,7 +640,20 @@ def maximise_settled(
         least = found.loss / len(problem.labels)
     slopes = np.empty_like(found.slopes)
     slopes[order] = found.in_what_is_said
-    return scales, least, curve, slopes
+    return replace(problem, slopes=slopes), scales, least, curve, found.moved
+
+
+def warn_if_moving(moved: float) -> None:
+    """Warn in plain language if a process had not settled when its repetitions ended."""
+    if moved > MUCH:
+        warnings.warn(
+            "the process had not settled when its repetitions ended: the last still moved what "
+            f"labels say, or what points leave open of a bag, by {moved:.2g} (labels "
+            "standardised). Predictions can be used, but may be surer than they should be; fewer "
+            "landmarks or a larger bandwidth are safer.",
+            BagwiseWarning,
+            stacklevel=2,
+        )
 
 
 def _own_var(state: State) -> Float64[np.ndarray, "n c"]:

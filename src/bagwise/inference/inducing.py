@@ -23,12 +23,13 @@ from bagwise.inference.conditional import (
     JITTER,
     SWEEP_TOLERANCE,
     SWEEPS,
+    Pace,
     Place,
     bend_of,
     sites_at_mode,
     to_mode,
 )
-from bagwise.inference.sites import LEAST_LEFT, change, moved_to, sites_of
+from bagwise.inference.sites import LEAST_LEFT, change, sites_of
 from bagwise.likelihoods.base import Linked
 from bagwise.likelihoods.probit import Probit
 
@@ -45,12 +46,14 @@ class Induced:
     alpha : (m,); the mean at a new bag is k·α
     precision : (m, m), P; the variance at a new bag falls by k^T P k
     mean : (n,), at the training bags;  leverage : (n,), share of its own label in each
+    moved : how far the last sweep of expectation propagation would still have moved a label's part
     """
 
     alpha: Float64[np.ndarray, " m"]
     precision: Float64[np.ndarray, "m m"]
     mean: Vector
     leverage: Vector
+    moved: float = 0.0
 
 
 def induce_labels(
@@ -117,7 +120,7 @@ def induce_classes(
     bend_at = partial(bend_of, likelihood, labels, none)
     start = np.zeros(m + len(labels))
     _, latent, bend, _ = to_mode(bend_at, weights, BasisAndBags(features, bag_var), start)
-    sites, before, share = sites_at_mode(bend, weights, latent), np.inf, 1.0
+    sites, pace = sites_at_mode(bend, weights, latent), Pace()
     prior_var = np.sum(features**2, axis=1)
     for _ in range(SWEEPS):
         curve, pull = sites
@@ -136,9 +139,8 @@ def induce_classes(
         moved = change(sites, new)
         if moved < SWEEP_TOLERANCE:
             break
-        share, before = share if moved < before else 0.5 * share, moved
-        sites = moved_to(sites, new, share)
-    return _solved(features, back, precision, target)
+        sites = pace.ahead(sites, new, moved)
+    return replace(_solved(features, back, precision, target), moved=moved)
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,9 +37,8 @@ from bagwise.inference.settings import NUTS
 # Draws between two looks at the clock and at the keyboard.
 RUN_LENGTH = 20
 
-# Draws of each chain after which it is first looked whether they are enough. They then grow by as
-# much as seems to be missing, within limits: few draws say little of how many more it takes.
-FIRST_DRAWS = 240
+# Draws that are not enough grow by as much as seems to be missing, within limits: few draws say
+# little of how many more it takes.
 LEAST_GROWTH, MOST_GROWTH = 1.25, 2.0
 
 # How often steps are halved when trajectories run off.
@@ -153,7 +152,7 @@ def sample(
     chains = [_Chain(model, settings, data, *pair) for pair in zip(starts, seeds, strict=True)]
     adapts = settings.draws is None and judge is not None
     most = settings.max_draws if adapts else settings.fixed_draws
-    first = min(FIRST_DRAWS, most) if adapts else most
+    first = min(settings.min_draws, most) if adapts else most
     planned, title, warmup, halvings = first, "sampling", settings.warmup, 0
     while True:
         total = warmup + planned

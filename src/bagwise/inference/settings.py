@@ -27,6 +27,7 @@ class NUTS:
     progress : whether to show a progress bar; never in a log file
     n_effective : independent draws that the draws are to be worth, all chains together, in the bulk
         and in the tails of every parameter; sampling goes on until they are, and chains agree
+    min_draws : draws of each chain after which it is first looked whether they are enough
     max_draws : draws of each chain at which it ends in any case, with a warning. The scales of
         Gaussian processes are not drawn until they are enough, but 1,000 times, or ``draws``
 
@@ -43,6 +44,7 @@ class NUTS:
     n_jobs: int | None = None
     progress: bool = True
     n_effective: int = 400
+    min_draws: int = 240
     max_draws: int = 4000
 
     @property
@@ -52,7 +54,7 @@ class NUTS:
 
     def __post_init__(self) -> None:
         least = {"chains": 1, "draws": 1, "warmup": 0, "n_jobs": 1}
-        least |= {"n_effective": 1, "max_draws": 1}
+        least |= {"n_effective": 1, "min_draws": 1, "max_draws": 1}
         for name, least_value in least.items():
             value = getattr(self, name)
             if name in ("n_jobs", "draws") and value is None:

@@ -26,6 +26,10 @@ Sites = tuple[Vector, Vector]
 # Least share of a variance that is left without a label.
 LEAST_LEFT = 1e-10
 
+# What a repetition still moves at its end, of a label's part or of the bag part of a standardised
+# label, if it is to be said.
+MUCH = 0.05
+
 # Panels of integrals over one latent value: how far they reach, in standard deviations, where p
 # bends, nodes of each, and steps of Newton's method to where the integrand is largest.
 REACH, BENDS, NEWTON_STEPS = 9.0, 6.0, 50

@@ -145,10 +145,10 @@ OTHER_FIELDS: dict[type, dict[str, Any]] = {
 
 # Fields that came later, and what stands in for them in files that are older.
 LATER: dict[type, dict[str, Any]] = {
-    NUTS: {"n_effective": 400, "max_draws": 4000},
+    NUTS: {"n_effective": 400, "min_draws": 240, "max_draws": 4000},
     ShrinkageHead: {"sureness": None},
     PosteriorHead: {"sureness": None},
-    GPHead: {"curve": None},
+    GPHead: {"curve": None, "moved": 0.0},
 }
 
 # Objects within objects: the deepest of ours has 4, and additive kernels may be within each other.
