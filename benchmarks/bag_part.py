@@ -32,7 +32,8 @@ from sklearn.model_selection import KFold
 from bagwise import Bags, DistributionGPRegressor, ShrinkageRegressor
 from bagwise.datasets import make_gamma
 from bagwise.embedding.sums import summarise
-from bagwise.heads.gp import NO_SPREAD, GPHead
+from bagwise.estimators.gp import as_seen
+from bagwise.heads.gp import NO_SPREAD, GPDraws, GPHead
 from bagwise.inference.second_level import Coordinates, Inputs, SecondLevelKernel
 from benchmarks import real_bags
 
@@ -156,20 +157,26 @@ class Change:
 
 def mean_at(model: Any, bags: Bags, sizes: np.ndarray) -> np.ndarray:
     """Predict bags from their points as if, as an input of the label, they had other sizes."""
-    head = model.head_
-    if not isinstance(head, GPHead):
+    if not isinstance(model, DistributionGPRegressor):
         return model.predict(bags)  # to which a size is no input
-    bags = bags.centred() if model.features_.centred else bags
-    posterior = head.embed(summarise(bags, model.features_, covariance=False))
-    coordinates = Coordinates(head.model.spectrum, head.scales)
-    inputs = Inputs(
-        coordinates.mean(posterior),
-        coordinates.var(posterior.slack),
-        posterior.size_of,
-        head.sizing(sizes),
-        model.effects_.design(bags.covariates, bags.n_bags),
-    )
-    latent = SecondLevelKernel(head.scales).between(inputs, head.basis) @ head.alpha
+    stats = summarise(as_seen(bags, model.features_.centred), model.features_, covariance=False)
+    design = model.effects_.design(bags.covariates, bags.n_bags)
+
+    def at(head: GPHead) -> np.ndarray:
+        posterior = head.embed(stats)
+        coordinates = Coordinates(head.model.spectrum, head.scales)
+        inputs = Inputs(
+            coordinates.mean(posterior),
+            coordinates.var(posterior.slack),
+            posterior.size_of,
+            head.sizing(sizes),
+            design,
+        )
+        return SecondLevelKernel(head.scales).between(inputs, head.basis) @ head.alpha
+
+    head = model.head_
+    heads = head.heads if isinstance(head, GPDraws) else [head]
+    latent = np.mean([at(each) for each in heads], axis=0)
     return model.label_center_ + model.label_scale_ * latent
 
 
@@ -208,9 +215,10 @@ def ratio_of(above: np.ndarray, below: np.ndarray) -> tuple[float, float]:
 def views(name: str, model: Any) -> Iterator[tuple[str, Any]]:
     """Yield a fitted model, and if it may have a spread, what it would be without."""
     yield name, model
-    if isinstance(model.head_, GPHead):  # in every fold, so that rows are of the same bags
-        plain = copy.copy(model)
-        plain.head_ = replace(model.head_, spread=NO_SPREAD)
+    if isinstance(model, DistributionGPRegressor):  # in every fold: rows are of the same bags
+        plain, head = copy.copy(model), model.head_
+        mode = replace(head.mode if isinstance(head, GPDraws) else head, spread=NO_SPREAD)
+        plain.head_ = replace(head, mode=mode) if isinstance(head, GPDraws) else mode
         yield f"{name}, no spread", plain
 
 

@@ -467,3 +467,27 @@ def test_one_kernel_of_centred_bags_is_enough_where_it_is_out_of_the_question():
     model = DistributionGPRegressor(KernelEmbedding(10, kernel="auto")).fit(bags, level)
     centred = [loss for name, loss in model.tried_.items() if name.endswith("of centred bags")]
     assert len(centred) == 1 and centred[0] > min(model.tried_.values()) + 0.5
+
+
+@pytest.mark.parametrize(("n_bags", "n_points"), [(150, 100), (320, 700)])
+def test_labels_that_all_points_determine_are_known_however_many_there_are(n_bags, n_points):
+    """Of some of its points alone the variance of a bag is not known to many digits."""
+    rng = np.random.default_rng(0)
+
+    def drawn(n):
+        means, sds = rng.uniform(-3, 3, (n, 1, 2)), rng.uniform(0.5, 2, (n, 1, 2))
+        bags = means + sds * rng.normal(size=(n, n_points, 2))
+        return bags, bags[:, :, 0].var(axis=1)
+
+    model, (new, labels) = DistributionGPRegressor().fit(*drawn(n_bags)), drawn(100)
+    assert model.score(new, labels) > 0.9999
+    assert model.sampling_ < 0.01
+
+
+def test_kernels_are_compared_on_all_points_if_these_are_few_or_nearly_determine_labels():
+    known = heads.NEARLY_KNOWN - 0.1
+    assert heads.compares_all(heads.EXACT_BAGS, heads.COMPARED_POINTS)
+    assert not heads.compares_all(heads.EXACT_BAGS, heads.COMPARED_POINTS + 1)
+    assert heads.compares_all(heads.EXACT_BAGS, heads.COMPARED_POINTS + 1, known)
+    assert not heads.compares_all(heads.EXACT_BAGS, heads.COMPARED_IF_KNOWN + 1, known)
+    assert not heads.compares_all(heads.EXACT_BAGS + 1, 1, known)

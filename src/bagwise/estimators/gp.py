@@ -67,7 +67,7 @@ INFERENCES = ("auto", "average", "evidence", "nuts")
 LANDMARKS = 200
 TRIAL_LANDMARKS = 60
 PER_LANDMARK = 50
-TRIAL_POINTS = COMPARED_POINTS = 300
+TRIAL_POINTS = COMPARED_POINTS = 500
 
 # Points up to which features are summed in double precision. Of more, a mean embedding is wrong by
 # at most 1.2e-7 (see Thrift), and its standard error is a thousand times that for 10^7 points.
@@ -188,7 +188,7 @@ def _with_share(head: Any, earlier: Any) -> Any:
     return replace(head, bag_share=share)
 
 
-def _seen(bags: Bags, way: Way) -> Bags:
+def as_seen(bags: Bags, way: Way) -> Bags:
     """Return bags as the model is to see them."""
     if way == DEVIATIONS:
         return bags.with_deviations()
@@ -199,7 +199,7 @@ def _cut_in_two(bags: Bags, features: Features) -> tuple[BagStats, list[BagStats
     """Return what features say of bags, and of the halves of each."""
 
     def said(part: Bags) -> BagStats:
-        seen = _seen(part, features.centred)
+        seen = as_seen(part, features.centred)
         return summarise(seen, features, covariance=False, thrift=Thrift(single=True))
 
     parts = bags.halves()
@@ -269,22 +269,28 @@ class DistributionGP(BagEstimator):
         ways, tried = self._ways(bags), dict[Place, tuple[str, float]]()
         way, place, fitted, every = ways[0], 0, None, False
         if self.embedding.n_candidates > 1:
-            every = gp_fit.compares_all(bags.n_bags, bags.n_points)
-            some = some_of(bags.n_bags, bags.n_bags if every else gp_fit.SEARCH_BAGS)
-            few = bags.some(some, int(bags.sizes.max()) if every else FEW_POINTS)
-            known = task.take(some)
-            self._few, self._found = (some, few), {}
-            tried = self._try_out(few, known, ways)
+            self._found, every = {}, gp_fit.compares_all(bags.n_bags, bags.n_points)
+            some, few = self._to_compare(bags, every)
+            tried = self._try_out(few, task.take(some), ways)
             losses = {at: loss for at, (_, loss) in tried.items()}
-            (way, place), fitted = self._chosen(bags, few, known, losses)
+            if gp_fit.compares_all(bags.n_bags, bags.n_points, min(losses.values())) and not every:
+                every, (some, few) = True, self._to_compare(bags, True)
+            self._few = some, few
+            (way, place), fitted = self._chosen(bags, few, task.take(some), losses)
         if fitted is None or not every:
             features = self._features(bags, way)[place] if fitted is None else fitted[0].features
-            (pooled,) = self._summed(_seen(bags, way), [features])
+            (pooled,) = self._summed(as_seen(bags, way), [features])
             fitted = pooled, self._with_more(pooled, task, None if fitted is None else fitted[1])
-        fitted = self._with_learnt(_seen(bags, way), task, *fitted)
+        fitted = self._with_learnt(as_seen(bags, way), task, *fitted)
         self._keep(bags, task, fitted[0], self._finish_head(*fitted, task))
         self.tried_ = dict(tried.values())
         return self
+
+    @staticmethod
+    def _to_compare(bags: Bags, every: bool) -> tuple[np.ndarray, Bags]:
+        """Return the places of bags on which kernels are compared, and these, in memory."""
+        some = some_of(bags.n_bags, bags.n_bags if every else gp_fit.SEARCH_BAGS)
+        return some, bags.some(some, int(bags.sizes.max()) if every else FEW_POINTS)
 
     def _with_more(self, pooled: Pooled, task: Task, earlier: AnyHead | None) -> AnyHead:
         """Fit to more points, from where a fit with the same features ended, if there was one."""
@@ -359,7 +365,7 @@ class DistributionGP(BagEstimator):
         for way, places in ways.items():
             found = self._features(bags, way)
             some = {place: found[place] for place in places if found}
-            summed = self._summed(_seen(seen, way), list(some.values()), exact=whole)
+            summed = self._summed(as_seen(seen, way), list(some.values()), exact=whole)
             for place, each in zip(some, summed, strict=True):
                 with suppress(BagwiseError):  # some points may be too few for a covariance
                     need_covariance(each.stats, WITHOUT_COVARIANCE)
@@ -446,7 +452,7 @@ class DistributionGP(BagEstimator):
                 rounds = [places[:1], places[1:]] if way is True else [places]
                 for places in filter(None, rounds):
                     summed = self._summed(
-                        _seen(bags, way), [features[place] for place in places], exact=False
+                        as_seen(bags, way), [features[place] for place in places], exact=False
                     )
                     pooled = dict(zip(places, summed, strict=True))
                     for each in pooled.values():
@@ -516,7 +522,7 @@ class DistributionGP(BagEstimator):
         embedding = self.embedding if most is None else self.embedding.reduced(most)
         try:
             found: list[Any] = embedding.candidates(
-                _seen(bags, way), most or LANDMARKS, per_landmark=PER_LANDMARK
+                as_seen(bags, way), most or LANDMARKS, per_landmark=PER_LANDMARK
             )
         except BagwiseError:
             if way and self.center == "auto":
@@ -560,7 +566,7 @@ class DistributionGP(BagEstimator):
         return self._center() in (False, "auto") and super().has_shared_features()
 
     def _check_bags(self, X: Any) -> Bags:
-        return _seen(super()._check_bags(X), self.features_.centred)
+        return as_seen(super()._check_bags(X), self.features_.centred)
 
     def _check_parameters(self) -> None:
         choice("prior", self.prior, PRIORS)

@@ -39,8 +39,12 @@ EXACT_BAGS = 3000
 BASIS_BAGS = 1000
 
 # Points up to which the best kernels are compared on all bags, as far as the process is exact: the
-# fit to them is then the last. Of more, to sum all features of two takes longer than that.
+# fit to them is then the last. Of more, to sum all features of two takes longer than that. It has
+# to be where some points of a bag nearly determine its label (residuals a seventh of the labels'
+# deviations): then only all of them tell kernels that do from kernels that nearly do.
 COMPARED_POINTS = 100_000
+COMPARED_IF_KNOWN = 2_000_000
+NEARLY_KNOWN = -1.4
 
 # Bags of the search for scales. Of classes and counts slopes are those of the scales before, so it
 # goes in rounds, until one gains little of log evidence; a few steps follow with all bags of the
@@ -69,9 +73,13 @@ SCALE_DRAWS = NUTS(chains=2, draws=600, warmup=150, target_accept=0.95)
 PROCESSES = 32
 
 
-def compares_all(n_bags: int, n_points: int) -> bool:
-    """Whether the best kernels are compared on all bags with all of their points."""
-    return n_bags <= EXACT_BAGS and n_points <= COMPARED_POINTS
+def compares_all(n_bags: int, n_points: int, least_loss: float = np.inf) -> bool:
+    """Whether the best kernels are compared on all bags with all of their points.
+
+    ``least_loss`` is −log evidence per bag of the best of them, as far as it was tried.
+    """
+    most = COMPARED_IF_KNOWN if least_loss < NEARLY_KNOWN else COMPARED_POINTS
+    return n_bags <= EXACT_BAGS and n_points <= most
 
 
 def try_out(problems: Problems, near: GPHead | None = None) -> Any:
