@@ -85,6 +85,28 @@ def test_the_bag_part_of_large_bags_that_scatter_less_is_what_is_seen_in_halves_
         assert seen / (stated / model.head_.bag_share) < 0.6  # as it would be by slopes alone
 
 
+def test_at_size_is_true_of_small_and_large_bags_whose_points_scatter_differently():
+    """As the polls of races that are polled often, which scatter less than those of others."""
+    rng = np.random.default_rng(0)
+
+    def drawn(n_bags):
+        means, sizes = rng.normal(size=n_bags), rng.choice([4, 8, 16, 32], n_bags)
+        sds = 4.0 / np.sqrt(sizes)
+        arrays = [rng.normal(m, sd, (n, 1)) for m, sd, n in zip(means, sds, sizes, strict=True)]
+        return arrays, means + 0.1 * rng.normal(size=n_bags)
+
+    # else τ makes up for much of it, and the size of a bag says how far to trust it
+    model = DistributionGPRegressor(SMALL, sampling=1.0, size=False, prior="learnt")
+    model.fit(*drawn(400))
+    new = drawn(1600)[0]
+    for size in (4, 8, 16, 32):
+        whole = [array for array in new if len(array) == size]
+        many, few = (model.predict_dist([array[:n] for array in whole]) for n in (size, size // 2))
+        stated = many.at_size(size // 2).parts.bag.mean() - many.parts.bag.mean()
+        seen = np.mean((few.mean - many.mean) ** 2)
+        assert 0.67 < seen / stated < 1.5, (size, seen / stated)
+
+
 def test_what_the_bag_part_is_more_or_less_is_the_noise():
     arrays, y = uneven_data(2)
     model = DistributionGPRegressor(SMALL).fit(arrays, y)

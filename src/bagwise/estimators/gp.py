@@ -182,10 +182,9 @@ def _first(head: AnyHead) -> GPHead:
 
 def _with_share(head: Any, earlier: Any) -> Any:
     """Return a head with the share of its bag part that is true, as an earlier one had it."""
-    share = _mode(earlier).bag_share
-    if isinstance(head, GPDraws):
-        return replace(head, mode=replace(head.mode, bag_share=share))
-    return replace(head, bag_share=share)
+    known = _mode(earlier)
+    mode = replace(_mode(head), bag_share=known.bag_share, share_slope=known.share_slope)
+    return replace(head, mode=mode) if isinstance(head, GPDraws) else mode
 
 
 def as_seen(bags: Bags, way: Way) -> Bags:

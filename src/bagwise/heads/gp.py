@@ -33,9 +33,11 @@ NO_SPREAD = Spread(np.zeros(2), np.ones(2), np.zeros(6))
 
 
 # What is seen of the bag part, at least and at most; beyond, bags that are cut are others. How many
-# bags that it is right is worth, and the share of the noise that may turn out to be the bag's.
+# bags that it is right, at every size, is worth, steps of Newton's method to what is seen, and the
+# share of the noise that may turn out to be the bag's.
 SHARES = (0.25, 2.0)
 SHARE_PSEUDO_BAGS = 20.0
+SHARE_STEPS = 20
 MOST_OF_NOISE = 0.8
 
 
@@ -67,6 +69,7 @@ class GPHead:
     moved : how far the last repetition would still have moved a bag part or, by expectation
         propagation, a label's part
     bag_share : of the bag part, that is seen where bags are cut in two; the rest counts as noise
+    share_slope : of the log of that share, in standardised log N
     """
 
     model: EmbeddingModel
@@ -80,6 +83,7 @@ class GPHead:
     of_classes: bool
     dof: float = np.inf
     bag_share: float = 1.0
+    share_slope: float = 0.0
     members: Int[np.ndarray, " m"] | None = None
     curve: Float64[np.ndarray, "k k"] | None = None
     moved: float = 0.0
@@ -203,9 +207,11 @@ class GPHead:
 
         If mean_k is what is expected of a label given k points of the bag, its square change to
         mean_N is what the variance falls by: E (mean_k − mean_N)² = bag_k − bag_N. Slopes are one
-        reason why it is not so, and another that the evidence cannot tell a label that is less
-        certain in small bags for other reasons. The variance in all stays as it is: what one part
-        gets, or loses, is the noise's.
+        reason why it is not so, another that the evidence cannot tell a label that is less certain
+        in small bags for other reasons, and a third that points of large bags may scatter less than
+        those of small ones. So the share that is seen is exp(a + b·log N), with a and b as in
+        Poisson regression, drawn to 0. The variance in all stays as it is: what one part gets, or
+        loses, is the noise's.
 
         Parameters
         ----------
@@ -215,15 +221,19 @@ class GPHead:
         posterior = self.embed(whole)
         log_size = self.sizing(posterior.sizes[posterior.size_of])
         mean, bag = self._mean_and_bag(posterior, design, log_size)
-        seen = stated = 0.0
+        seen, stated = np.zeros_like(mean), np.zeros_like(mean)
         for half in halves:
             there, left_open = self._mean_and_bag(self.embed(half), design, log_size)
-            seen += float(np.sum((there - mean) ** 2))
-            stated += float(np.sum(left_open - bag))
-        if not stated > MIN_NOISE * len(mean) or not seen > 0.0:
+            seen += (there - mean) ** 2
+            stated += np.maximum(left_open - bag, 0.0)
+        if not stated.sum() > MIN_NOISE * len(mean) or not seen.sum() > 0.0:
             return self
-        believed = np.log(seen / stated) * len(mean) / (len(mean) + SHARE_PSEUDO_BAGS)
-        return replace(self, bag_share=float(np.clip(np.exp(believed), *SHARES)))
+        level, slope = log_share(seen, stated, log_size)
+        return replace(self, bag_share=float(np.exp(level)), share_slope=slope)
+
+    def share(self, log_size: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
+        """Return the share of the bag part that is seen, of bags of some standardised log sizes."""
+        return np.clip(self.bag_share * np.exp(self.share_slope * log_size), *SHARES)
 
     def _mean_and_bag(
         self,
@@ -265,9 +275,8 @@ class GPHead:
         sizes = posterior.sizes[posterior.size_of]
         noise = self.scales.noise + self.scales.size_noise * self.sizing.smallness(sizes)
         as_it_is = np.sum(steep * inputs.var[inputs.group_of], axis=1)
-        share = np.minimum(
-            self.bag_share, 1.0 + MOST_OF_NOISE * noise / np.maximum(as_it_is, MIN_NOISE)
-        )
+        most = 1.0 + MOST_OF_NOISE * noise / np.maximum(as_it_is, MIN_NOISE)
+        share = np.minimum(self.share(inputs.log_size), most)
         bag, noise = share * bag, noise + (1.0 - share) * as_it_is
         factor = self.spread(mean, inputs.log_size)
         return Latent(
@@ -335,6 +344,34 @@ class GPHead:
             _within_reach(self.sizing(sizes), self.basis.log_size),
             _within_reach(design, self.basis.design),
         )
+
+
+def log_share(
+    seen: Float64[np.ndarray, " n"],
+    stated: Float64[np.ndarray, " n"],
+    log_size: Float64[np.ndarray, " n"],
+) -> tuple[float, float]:
+    """Return a and b with E seen_i = stated_i exp(a + b·log N_i), drawn to 0.
+
+    They minimise Σ_i {stated_i e^(a + b·log N_i) − seen_i (a + b·log N_i)}, in units of the mean
+    that is seen, plus what some bags of average size would say for which both are 0.
+
+    Examples
+    --------
+    >>> log_sizes, seen = np.tile([-1.0, 1.0], 5000), np.tile([4.0, 1.0], 5000)
+    >>> a, b = log_share(seen, np.full(10000, 2.0), log_sizes)
+    >>> round(abs(a), 2), round(float(np.exp(b)), 2)
+    (0.0, 0.5)
+    """
+    unit, middle = float(seen.mean()), float(np.average(log_size, weights=stated))
+    inputs = np.column_stack([np.ones_like(log_size), log_size - middle])
+    at = np.array([np.log(unit / stated.mean()), 0.0])
+    for _ in range(SHARE_STEPS):
+        expected = stated * np.exp(inputs @ at) / unit
+        slope = inputs.T @ (expected - seen / unit) + SHARE_PSEUDO_BAGS * at
+        bend = inputs.T @ (expected[:, None] * inputs) + SHARE_PSEUDO_BAGS * np.eye(2)
+        at = at - np.clip(np.linalg.solve(bend, slope), -1.0, 1.0)
+    return float(at[0] - at[1] * middle), float(at[1])
 
 
 Residuals = tuple[Float64[np.ndarray, " n"], Float64[np.ndarray, " n"]]
