@@ -6,32 +6,36 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from bagwise.predictions.bounded import BoundedPrediction
+from bagwise.predictions.bounded import BoundedPrediction, cut_gaussian
 from bagwise.predictions.gaussian import Prediction
 from bagwise.predictions.parts import VarianceParts
 
-LOCATION, SD = np.array([4.5, 6.0, 9.0, 3.0]), np.array([0.5, 2.0, 0.7, 0.3])
+MEAN, SD = np.array([4.5, 6.0, 9.0, 3.0]), np.array([0.5, 2.0, 0.7, 0.3])
 PARTS = VarianceParts.broadcast(4, bag=0.25 * SD**2, weights=0.25 * SD**2, noise=0.5 * SD**2)
 
 
 def made(support=(4.0, 8.0)):
-    return BoundedPrediction(LOCATION, PARTS, support=support, ids=np.array(list("abcd")))
+    return BoundedPrediction(MEAN, PARTS, support=support, ids=np.array(list("abcd")))
 
 
-def density(i, support):
-    mass = norm.cdf(support[1], LOCATION[i], SD[i]) - norm.cdf(support[0], LOCATION[i], SD[i])
-    return lambda y: norm.pdf(y, LOCATION[i], SD[i]) / mass
+def density(p, i):
+    """A Gaussian within the range, whatever its moments."""
+    log_pdf = norm(p.location[i], p.scale[i]).logpdf
+    nearest = log_pdf(np.clip(p.location[i], *p.support))
+    reach = np.clip(p.mean[i] + 30 * SD[i] * np.array([-1, 1]), *p.support)
+    mass = quad(lambda y: np.exp(log_pdf(y) - nearest), *reach, limit=1000)[0]
+    return lambda y: np.exp(log_pdf(y) - nearest) / mass
 
 
 @pytest.mark.parametrize("support", [(4.0, 8.0), (4.0, np.inf), (-np.inf, 8.0)])
 def test_moments_and_scores_are_integrals(support):
     p = made(support)
-    low, high = max(support[0], -10.0), min(support[1], 20.0)
+    low, high = max(support[0], -60.0), min(support[1], 70.0)
     y = np.array([4.2, 7.0, 7.9, 4.1])
     crps, cdf, log_prob = p.crps(y), p.cdf(y), p.log_prob(y)
     for i in range(4):
-        f = density(i, support)
-        grid = np.linspace(low, high, 400_001)
+        f = density(p, i)
+        grid = np.linspace(low, high, 2_000_001)
         mass = np.gradient(grid) * f(grid)
         mean = np.sum(grid * mass) / mass.sum()
         assert_allclose(p.mean[i], mean, rtol=1e-4)
@@ -41,6 +45,38 @@ def test_moments_and_scores_are_integrals(support):
         below = np.cumsum(mass)
         error = (below / below[-1] - (grid >= y[i])) ** 2
         assert_allclose(crps[i], np.trapezoid(error, grid), atol=1e-3)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("support", [(0.0, 1.0), (0.0, np.inf), (-np.inf, 1.0), (-np.inf, np.inf)])
+def test_mean_and_variance_are_those_given_wherever_there_is_such_a_distribution(support, unit):
+    mean, sd = (grid.ravel() for grid in np.meshgrid([0.2, 0.5, 0.7], [0.01, 0.1, 0.19, 0.25]))
+    parts = VarianceParts.broadcast(len(mean), noise=(unit * sd) ** 2)
+    p = BoundedPrediction(unit * mean, parts, support=tuple(unit * bound for bound in support))
+    assert_allclose(p.mean, unit * mean, rtol=1e-5)
+    possible = sd < 0.8 * np.minimum(mean - support[0], support[1] - mean)  # exponential: as far
+    assert possible.sum() > 5
+    assert_allclose(p.std[possible], unit * sd[possible], rtol=1e-4)
+    assert (p.std <= unit * sd * (1 + 1e-4)).all()
+
+
+def test_where_there_is_none_it_is_nearly_uniform_or_exponential():
+    parts = VarianceParts.broadcast(3, noise=[100.0, 0.04, 0.04])
+    p = BoundedPrediction([0.5, 0.0, 1.5], parts, support=(0.0, 1.0))
+    assert_allclose(p.quantile([0.1, 0.5, 0.9])[0], [0.1, 0.5, 0.9], atol=0.01)
+    decay = -0.1 * np.log1p(-np.array([0.1, 0.5, 0.9]))  # half a standard deviation inside
+    assert_allclose(p.quantile([0.1, 0.5, 0.9])[1], decay, rtol=0.05)
+    assert_allclose(p.quantile([0.9, 0.5, 0.1])[2], 1.0 - decay, rtol=0.05)
+
+
+def test_cut_gaussians_are_found_for_very_many_bags_at_once():
+    rng = np.random.default_rng(0)
+    mean, var = rng.uniform(-0.5, 1.5, 20_000), rng.lognormal(-4, 2, 20_000)
+    location, scale = cut_gaussian(mean, var, (0.0, 1.0))
+    few = rng.choice(20_000, 50, replace=False)
+    alone = [cut_gaussian(mean[[i]], var[[i]], (0.0, 1.0)) for i in few]
+    assert np.isfinite(location).all() and (scale > 0).all()
+    assert_allclose(np.ravel(alone), np.ravel(np.column_stack([location[few], scale[few]])))
 
 
 def test_the_score_is_that_of_quantiles():
@@ -68,7 +104,7 @@ def test_everything_stays_within_the_range():
 
 
 def test_a_range_without_end_is_no_range():
-    p, plain = made((-np.inf, np.inf)), Prediction(LOCATION, PARTS)
+    p, plain = made((-np.inf, np.inf)), Prediction(MEAN, PARTS)
     y = np.array([4.2, 7.0, 7.9, 4.1])
     for mine, theirs in ((p.mean, plain.mean), (p.var, plain.var), (p.crps(y), plain.crps(y))):
         assert_allclose(mine, theirs, rtol=1e-10)
@@ -77,7 +113,7 @@ def test_a_range_without_end_is_no_range():
 def test_a_gaussian_far_outside_is_at_the_bound():
     parts = VarianceParts.broadcast(2, noise=1e-6)
     p = BoundedPrediction([-50.0, 50.0], parts, support=(0.0, 1.0))
-    assert_allclose(p.mean, [0.0, 1.0], atol=1e-4)
+    assert_allclose(p.mean, [0.0, 1.0], atol=1e-3)  # half a standard deviation inside
     assert np.isfinite(p.crps(np.array([0.5, 0.5]))).all()
     assert_allclose(p.crps(np.array([0.5, 0.5])), 0.5, atol=1e-3)
 

@@ -13,8 +13,8 @@ from bagwise.predictions.latent import Query
 class Bounded(Gaussian):
     """Labels in [lower, upper].
 
-    In the fit they are Gaussian; what is predicted is the Gaussian given the range, which is what
-    is known of a new label before it is seen.
+    In the fit they are Gaussian; what is predicted has the mean and the variance of the Gaussian,
+    and stays within the range.
     """
 
     name = "bounded"
@@ -30,7 +30,7 @@ class Bounded(Gaussian):
         return hash((self.lower, self.upper))
 
     def predict(self, query: Query, *, sizes: Any, ids: Any, classes: Any = None) -> Prediction:
-        """Return a Gaussian for each bag, cut at the range."""
+        """Return a Gaussian for each bag that is cut at the ends of the range."""
         return BoundedPrediction.from_latent(
             query.latent(), sizes=sizes, ids=ids, query=query, support=(self.lower, self.upper)
         )

@@ -1,4 +1,4 @@
-"""A prediction of labels whose range is known: the Gaussian, given that the label lies in it."""
+"""A prediction of labels whose range is known: a Gaussian that is cut at its ends."""
 
 from __future__ import annotations
 
@@ -20,56 +20,73 @@ from bagwise.predictions.parts import VarianceParts
 LEAST_MASS = 1e-6
 LEVELS = (np.arange(400) + 0.5) / 400
 
-# A Gaussian further from its range than this, in standard deviations, is taken to be this far.
-FARTHEST = 30.0
+# Of a mean so many standard deviations from both ends of the range the cut is not felt. A mean is
+# at least so many inside: nearer to an end the distribution would be as narrow as it is near.
+FAR_INSIDE = 8.0
+LEAST_INSIDE = 0.5
+
+# The flattest Gaussian that is cut, as the curvature of its log, in units of the variance asked
+# for: it is all but uniform, or exponential near one end.
+FLATTEST = 0.01
+
+# How far integrals reach, in standard deviations, and their nodes; steps of Newton's method, and
+# how often one is halved; when it ends; and bags at once.
+REACH = 12.0
+NODES, SHARES = np.polynomial.legendre.leggauss(80)
+STEPS, HALVINGS, TOLERANCE = 40, 20, 1e-9
+BLOCK = 2000
+
+Vector = Float[np.ndarray, " n"]
 
 
 class BoundedPrediction(ReshapedPrediction):
     """Predictive distribution of labels in [lower, upper].
 
-    p(y_i) ∝ N(y_i; location_i, var_i) for lower ≤ y_i ≤ upper, and 0 elsewhere
+    p(y_i) ∝ N(y_i; location_i, scale_i²) for lower ≤ y_i ≤ upper, and 0 elsewhere,
 
-    Mean and variance are those of this distribution; the parts of the variance are those of the
-    Gaussian, scaled so that they add up to it.
+    with the mean and the variance that are given: of all distributions in the range that have them,
+    the one of the largest entropy. Where none has, for a variance that is too large, or a mean
+    outside of the range, it is nearly uniform, or exponential towards the end that is near; the
+    parts of the variance are then less than those given, in the same shares.
 
     Parameters
     ----------
-    location : (n,) array, means of the Gaussians
-    parts : VarianceParts of the Gaussians
+    mean : (n,) array;  parts : VarianceParts
     support : (lower, upper), of which one may be infinite
     known : sizes, ids, query, as in `Prediction`
+
+    References
+    ----------
+    Jaynes (1957), Information theory and statistical mechanics.
 
     Examples
     --------
     >>> parts = VarianceParts.broadcast(2, noise=1.0)
-    >>> p = BoundedPrediction([0.0, 9.0], parts, support=(0.0, np.inf))
+    >>> p = BoundedPrediction([1.2, 9.0], parts, support=(0.0, np.inf))
     >>> p.mean.round(3), p.std.round(3)
-    (array([0.798, 9.   ]), array([0.603, 1.   ]))
+    (array([1.2, 9. ]), array([1., 1.]))
     >>> p.interval(0.9).round(2)
-    array([[ 0.06,  1.96],
+    array([[ 0.08,  3.18],
            [ 7.36, 10.64]])
     """
 
     def __init__(
         self,
-        location: ArrayLike,
+        mean: ArrayLike,
         parts: VarianceParts,
         *,
         support: tuple[float, float],
         **known: Any,
     ) -> None:
         self._support = support
-        self._scale = np.sqrt(np.maximum(parts.total, np.finfo(float).tiny))
-        reach = FARTHEST * self._scale
-        low, high = support
-        self._location = np.clip(np.asarray(location, dtype=np.float64), low - reach, high + reach)
-        lower, upper = ((bound - self._location) / self._scale for bound in support)
-        self._bounds = lower, upper
-        law = truncnorm(lower, upper)
-        mean = np.clip(self._location + self._scale * law.mean(), *support)
-        share = np.clip(law.var(), 0.0, 1.0)
+        asked = np.maximum(parts.total, np.finfo(float).tiny)
+        self._location, self._scale = cut_gaussian(np.asarray(mean, np.float64), asked, support)
+        self._bounds = tuple((bound - self._location) / self._scale for bound in support)
+        law = truncnorm(*self._bounds)
+        inside = np.clip(self._location + self._scale * law.mean(), *support)
+        share = np.clip(self._scale**2 * law.var() / asked, 0.0, 1.0)
         scaled = {name: share * part for name, part in parts.to_dict().items()}
-        self._made(Prediction(location, parts, **known), mean, VarianceParts(**scaled))
+        self._made(Prediction(mean, parts, **known), inside, VarianceParts(**scaled))
 
     @classmethod
     def from_latent(cls, latent: Latent, **known: Any) -> BoundedPrediction:
@@ -88,8 +105,13 @@ class BoundedPrediction(ReshapedPrediction):
 
     @property
     def location(self) -> Float[np.ndarray, " n"]:
-        """Means of the Gaussians, which may lie outside the range."""
+        """Means of the Gaussians before they are cut, which may lie outside the range."""
         return self._location
+
+    @property
+    def scale(self) -> Float[np.ndarray, " n"]:
+        """Standard deviations of the Gaussians before they are cut."""
+        return self._scale
 
     def _value(self, z: np.ndarray) -> np.ndarray:
         """Return the labels at z (..., n) in units of the Gaussians."""
@@ -134,3 +156,75 @@ class BoundedPrediction(ReshapedPrediction):
 
     def _sample(self, size: int, rng: Generator) -> Float[np.ndarray, "size n"]:
         return self._value(truncnorm.ppf(rng.uniform(size=(size, len(self))), *self._bounds))
+
+
+def cut_gaussian(mean: Vector, var: Vector, support: tuple[float, float]) -> tuple[Vector, Vector]:
+    """Return location and scale of Gaussians that have these moments once they are cut.
+
+    In units u of the standard deviation from the mean, log p = θ1 u + θ2 u² − A(θ). The moments are
+    right where A(θ) − θ2 is least, which is convex; θ2 ≤ −ε keeps it a Gaussian.
+
+    Examples
+    --------
+    >>> location, scale = cut_gaussian(np.array([0.5, 0.3]), np.full(2, 0.04), (0.0, 1.0))
+    >>> cut = truncnorm((0.0 - location) / scale, (1.0 - location) / scale, location, scale)
+    >>> cut.mean().round(9), cut.var().round(9)
+    (array([0.5, 0.3]), array([0.04, 0.04]))
+    """
+    low, high = support
+    sd = np.sqrt(var)
+    room = np.minimum(LEAST_INSIDE * sd, 0.5 * (high - low))
+    location, scale = np.clip(mean, low + room, high - room), sd.copy()
+    lower, upper = (np.clip((bound - location) / sd, -REACH, REACH) for bound in support)
+    felt = np.flatnonzero(np.minimum(-lower, upper) < FAR_INSIDE)
+    for first in range(0, len(felt), BLOCK):
+        rows = felt[first : first + BLOCK]
+        theta = _least(lower[rows], upper[rows])
+        scale[rows] = sd[rows] / np.sqrt(-2.0 * theta[1])
+        location[rows] -= 0.5 * sd[rows] * theta[0] / theta[1]
+    return location, scale
+
+
+def _least(lower: Vector, upper: Vector) -> Float[np.ndarray, "2 n"]:
+    """Return where A(θ) − θ2 is least for intervals of u, by Newton's method."""
+    half = 0.5 * (upper - lower)[:, None]
+    u = lower[:, None] + half * (1.0 + NODES)
+    theta = np.tile([[0.0], [-0.5]], len(lower))
+    value, slope, step, held = _around(theta, u, half)
+    for _ in range(STEPS):
+        if np.abs(np.where(held, 0.0, slope)).max() < TOLERANCE:
+            break
+        share = np.ones(len(lower))
+        for _ in range(HALVINGS):
+            new = theta + share * step
+            new[1] = np.minimum(new[1], -FLATTEST)
+            found = _around(new, u, half)
+            worse = found[0] > value + TOLERANCE
+            if not worse.any():
+                break
+            share[worse] *= 0.5
+        theta = np.where(worse, theta, new)
+        value, slope, step, held = _around(theta, u, half) if worse.any() else found
+    return theta
+
+
+def _around(
+    theta: Float[np.ndarray, "2 n"], u: Float[np.ndarray, "n k"], half: Float[np.ndarray, "n 1"]
+) -> tuple[Vector, Float[np.ndarray, "2 n"], Float[np.ndarray, "2 n"], np.ndarray]:
+    """Return A(θ) − θ2, its slope, Newton's step and which coordinates are held at their end."""
+    log = (theta[0, :, None] + theta[1, :, None] * u) * u
+    top = log.max(axis=1, keepdims=True)
+    mass = half * SHARES * np.exp(log - top)
+    total, moments = mass.sum(axis=1), list[Vector]()
+    for _ in range(4):
+        mass *= u
+        moments.append(mass.sum(axis=1) / total)
+    first, second, third, fourth = moments
+    slope = np.stack([first, second - 1.0])
+    own, both, other = second - first**2, third - first * second, fourth - second**2
+    held = np.stack([np.zeros(len(u), bool), (theta[1] >= -FLATTEST) & (slope[1] < 0.0)])
+    both = np.where(held[1], 0.0, both)
+    determinant = own * other - both**2
+    step = np.stack([both * slope[1] - other * slope[0], both * slope[0] - own * slope[1]])
+    step = np.where(held, 0.0, step / determinant)
+    return np.log(total) + top[:, 0] - theta[1], slope, step, held
