@@ -492,7 +492,7 @@ class BagEstimator(ShowsLearnt, TakesBags):
         given = one_bag(X, bag)
         bags, prediction = self._check_bags(given), self.predict_dist(given)
         said = getattr(prediction, "latent", prediction)  # before the link, or the range
-        mean = float(getattr(said, "location", said.mean)[0])
+        mean = float(said.mean[0])
         target = getattr(prediction, "target", "label")
         return self._explained(bags, self.head_, mean, target, self.label_scale_)
 

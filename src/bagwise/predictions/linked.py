@@ -26,6 +26,11 @@ class ReshapedPrediction(Prediction):
         self._plain = plain
         super().__init__(mean, parts, sizes=plain.sizes, ids=plain.ids, query=plain._query)
 
+    @property
+    def latent(self) -> Prediction:
+        """The Gaussian prediction that it is made of, on whose scale explanations add up."""
+        return self._plain
+
     @abstractmethod
     def _of(self, plain: Prediction, rows: Any) -> Self:
         """Return the prediction of some of the bags, of which this is known."""
@@ -70,11 +75,6 @@ class LinkedPrediction(ReshapedPrediction):
         share = np.divide(bag, both, out=np.zeros_like(bag), where=both > 0)
         parts = VarianceParts(bag=share * explained, weights=(1.0 - share) * explained, noise=noise)
         self._made(latent, mean, parts)
-
-    @property
-    def latent(self) -> Prediction:
-        """The prediction of the latent value, on whose scale explanations add up."""
-        return self._plain
 
 
 class PositivePrediction(LinkedPrediction):
