@@ -32,7 +32,7 @@ from sklearn.model_selection import KFold
 from bagwise import Bags, DistributionGPRegressor, ShrinkageRegressor
 from bagwise.datasets import make_gamma
 from bagwise.embedding.sums import summarise
-from bagwise.estimators.gp import as_seen
+from bagwise.estimators.kernel_choice import as_seen
 from bagwise.heads.gp import NO_SPREAD, GPDraws, GPHead
 from bagwise.inference.second_level import Coordinates, Inputs, SecondLevelKernel
 from benchmarks import real_bags

@@ -14,7 +14,7 @@ from bagwise import (
     KernelEmbedding,
     ShrinkageRegressor,
 )
-from bagwise.estimators.gp import _believed, _in_doubt
+from bagwise.estimators.kernel_choice import believed, in_doubt
 from bagwise.heads import gp_fit as heads
 from bagwise.heads.base import some_of
 
@@ -396,7 +396,7 @@ def test_bandwidths_alone_can_be_chosen():
 
 @pytest.mark.parametrize(("gain", "taken"), [(-5.0, "kernel"), (1.9, "kernel"), (2.1, "learnt")])
 def test_in_doubt_the_prior_is_that_of_the_kernel(gain, taken):
-    assert _believed(1.0, 1.0 + gain / 50, n_bags=50) == taken
+    assert believed(1.0, 1.0 + gain / 50, n_bags=50) == taken
 
 
 @pytest.mark.parametrize(
@@ -414,7 +414,7 @@ def test_in_doubt_the_prior_is_that_of_the_kernel(gain, taken):
 def test_which_kernel_is_taken_in_doubt(losses, taken):
     mixed = {(way, 5) for way in (False, True, "deviations")}
     per_bag = {place: loss / 100 for place, loss in losses.items()}
-    assert _in_doubt(per_bag, 100, mixed) == taken
+    assert in_doubt(per_bag, 100, mixed) == taken
 
 
 def test_bags_of_one_point_cannot_be_centred():

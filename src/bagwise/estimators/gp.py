@@ -5,27 +5,23 @@ They know what the linear models know of a bag, and are not linear in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
-import joblib
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._utils.work import Progress, one_thread, wanted
+from bagwise._utils.work import one_thread
 from bagwise.bags.bags import Bags, BagStream, as_bags
 from bagwise.bags.per_bag import check_labels
 from bagwise.bags.validation import choice, generator, sampling_or_auto, wrong
 from bagwise.embedding.posterior import kernel_prior
 from bagwise.embedding.running import RunningSums, SummedBags
-from bagwise.embedding.sums import BagStats, Thrift, summarise, summarise_each
+from bagwise.embedding.sums import BagStats, Thrift, summarise
 from bagwise.estimators.base import (
     FEW_POINTS,
-    WITHOUT_COVARIANCE,
     BagEstimator,
     BagRegressor,
     Pooled,
@@ -36,11 +32,10 @@ from bagwise.estimators.embeddings import (
     BagEmbedding,
     KernelEmbedding,
     as_embedding,
-    need_covariance,
 )
+from bagwise.estimators.kernel_choice import DEVIATIONS, KernelChoice, Way, as_seen
 from bagwise.estimators.label_kinds import COUNTS, LabelKind, check_positive, check_support
 from bagwise.exceptions import BagwiseError
-from bagwise.features.kernels import Linear, Mixed
 from bagwise.features.maps import Features
 from bagwise.heads import gp_fit
 from bagwise.heads.base import AnyHead, Task, heads_of, places_of, some_of
@@ -62,33 +57,8 @@ from bagwise.predictions.latent import Query
 PRIORS = ("auto", "learnt", "kernel")
 INFERENCES = ("auto", "average", "evidence", "nuts")
 
-# Landmarks by default, and where kernels are compared, each a centre of so many points; and points
-# of a bag there, at most: those that decide about its label are known from so many.
-LANDMARKS = 200
-TRIAL_LANDMARKS = 60
-PER_LANDMARK = 50
-TRIAL_POINTS = COMPARED_POINTS = 500
-
-# Points up to which features are summed in double precision. Of more, a mean embedding is wrong by
-# at most 1.2e-7 (see Thrift), and its standard error is a thousand times that for 10^7 points.
-EXACT_POINTS = 200_000
-
 # Where the search for the variance of groups starts, labels standardised.
 START_GROUP = 0.05
-
-# Candidates that are tried again with more bags and all landmarks.
-SHORTLIST = 2
-
-# Log evidence of all bags that is no reason to prefer a kernel to a mixed or simpler one: odds of 7
-# to 1. Of a dozen kernels that are about as good, the one of the largest evidence is the luckiest.
-NO_REASON = 2.0
-
-# The same for centred bags, which have lost where they were: that the shape alone counts is a
-# discovery, and of a dozen more kernels some would look better by chance.
-NO_REASON_TO_CENTRE = 10.0
-
-# Kernels that are tried with centred bags.
-CENTRED = 3
 
 # Points of a bag that is cut in two to see how far its prediction moves, and bags, at least and at
 # most.
@@ -96,78 +66,11 @@ LEAST_TO_CUT = 4
 LEAST_CUT = 10
 HALVED_BAGS = 400
 
-# What a kernel lacks of the best log evidence after a short search for its scales, such that a
-# longer one would not find it: the first steps find all but a few of it.
-OUT_OF_QUESTION = 12.0
-
-T = TypeVar("T")
-
-# How bags are seen: as they are, centred, or with deviations from their mean beside each column.
-# And with it which of the embedding's candidates is taken.
-Way = bool | str
-Place = tuple[Way, int]
-DEVIATIONS = "deviations"
-
 # Labels are standardised unless they are constant; then there is nothing to learn.
 CONSTANT = 1e-9
 CERTAIN = Scales(
     linear=1e-12, gauss=1e-12, effects=1e-12, size=1e-12, noise=1e-12, size_noise=1e-12
 )
-
-
-def _name(features: Features, place: int) -> str:
-    """Return the kernel as a text; random frequencies have only a number."""
-    name = repr(getattr(features, "kernel", f"candidate {place}"))
-    return (
-        name
-        + {False: "", True: " of centred bags", DEVIATIONS: " with deviations"}[features.centred]
-    )
-
-
-def _best(losses: dict[Place, float], most: int) -> list[Place]:
-    """Return the places of the largest evidence, the best first."""
-    return sorted(losses, key=losses.__getitem__)[:most]
-
-
-def _in_doubt(losses: dict[Place, float], n_bags: int, mixed: Collection[Place]) -> Place:
-    """Return which of those to take whose evidence is about the largest.
-
-    The best of those that mix kernels, at ``mixed`` places: where the evidence cannot tell, the
-    kernel of the largest is the one that fits these labels best by chance, and is too sure. Else
-    the simplest: bags as they are, and candidates become simpler from first to last. Bags are
-    centred only where that is worth more.
-    """
-    placed = _placed(losses)
-    gain = min(placed.values(), default=np.inf) - min(losses.values())
-    if n_bags * gain <= NO_REASON_TO_CENTRE:
-        losses = placed
-    least = min(losses.values())
-    good = [place for place in losses if n_bags * (losses[place] - least) <= NO_REASON]
-    for_all = [place for place in good if place in mixed]
-    if for_all:
-        return min(for_all, key=losses.__getitem__)
-    return max(good, key=lambda place: (not place[0], place[1]))
-
-
-def _placed(losses: dict[Place, float]) -> dict[Place, float]:
-    """Return those of bags that are not centred, and so have not lost where they were."""
-    return {place: loss for place, loss in losses.items() if place[0] is not True}
-
-
-def _enough(losses: Iterable[float], task: Task) -> float:
-    """Return the −log evidence per bag from which on a kernel is out of the question."""
-    return min(losses, default=np.inf) + OUT_OF_QUESTION / len(task.labels)
-
-
-def _believed(learnt: float, kernel: float, n_bags: int) -> str:
-    """Return which prior to take by −log evidence per bag: in doubt the kernel's, the simpler."""
-    return "kernel" if n_bags * (kernel - learnt) <= NO_REASON else "learnt"
-
-
-def _at_once(work: Callable[[T], AnyHead], each: Iterable[T]) -> list[AnyHead]:
-    """Fit heads in threads, each with one of BLAS's, as for any other head."""
-    with one_thread("blas"), ThreadPoolExecutor(joblib.cpu_count()) as threads:
-        return list(threads.map(work, each))
 
 
 def _mode(head: Any) -> GPHead:
@@ -185,13 +88,6 @@ def _with_share(head: Any, earlier: Any) -> Any:
     known = _mode(earlier)
     mode = replace(_mode(head), bag_share=known.bag_share, share_slope=known.share_slope)
     return replace(head, mode=mode) if isinstance(head, GPDraws) else mode
-
-
-def as_seen(bags: Bags, way: Way) -> Bags:
-    """Return bags as the model is to see them."""
-    if way == DEVIATIONS:
-        return bags.with_deviations()
-    return bags.centred() if way else bags
 
 
 def _cut_in_two(bags: Bags, features: Features) -> tuple[BagStats, list[BagStats]]:
@@ -241,12 +137,8 @@ class DistributionGP(BagEstimator):
     tried_: dict[str, float]
     groups_: np.ndarray | None
 
-    # While kernels are compared: the process of the first, near whose scales those of the others
-    # are, or of the one that was chosen; and that of each.
-    _near: GPHead | None = None
-    _found: dict[Place, GPHead]
-    # The prior that the evidence has decided for, within a fit.
-    _decided: str | None = None
+    # What the evidence decides, within a fit.
+    _choice: KernelChoice | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit to bags X and labels y (n_bags,), as every other model.
@@ -264,40 +156,11 @@ class DistributionGP(BagEstimator):
         task = self.with_groups(self.make_task(bags, y, sample_weight), groups, bags)
         self._check_embedding()
         self._check_parameters()
-        self._forget()  # what is left of a fit that failed
-        ways, tried = self._ways(bags), dict[Place, tuple[str, float]]()
-        way, place, fitted, every = ways[0], 0, None, False
-        if self.embedding.n_candidates > 1:
-            self._found, every = {}, gp_fit.compares_all(bags.n_bags, bags.n_points)
-            some, few = self._to_compare(bags, every)
-            tried = self._try_out(few, task.take(some), ways)
-            losses = {at: loss for at, (_, loss) in tried.items()}
-            if gp_fit.compares_all(bags.n_bags, bags.n_points, min(losses.values())) and not every:
-                every, (some, few) = True, self._to_compare(bags, True)
-            self._few = some, few
-            (way, place), fitted = self._chosen(bags, few, task.take(some), losses)
-        if fitted is None or not every:
-            features = self._features(bags, way)[place] if fitted is None else fitted[0].features
-            (pooled,) = self._summed(as_seen(bags, way), [features])
-            fitted = pooled, self._with_more(pooled, task, None if fitted is None else fitted[1])
-        fitted = self._with_learnt(as_seen(bags, way), task, *fitted)
-        self._keep(bags, task, fitted[0], self._finish_head(*fitted, task))
-        self.tried_ = dict(tried.values())
-        return self
-
-    @staticmethod
-    def _to_compare(bags: Bags, every: bool) -> tuple[np.ndarray, Bags]:
-        """Return the places of bags on which kernels are compared, and these, in memory."""
-        some = some_of(bags.n_bags, bags.n_bags if every else gp_fit.SEARCH_BAGS)
-        return some, bags.some(some, int(bags.sizes.max()) if every else FEW_POINTS)
-
-    def _with_more(self, pooled: Pooled, task: Task, earlier: AnyHead | None) -> AnyHead:
-        """Fit to more points, from where a fit with the same features ended, if there was one."""
-        if earlier is None:
-            return self._fit_head_alone(pooled, task)
-        need_covariance(pooled.stats, WITHOUT_COVARIANCE)
-        with one_thread("blas"):
-            return gp_fit.resumed(self._problems(pooled, task), _first(earlier))
+        self._choice = self._new_choice(self._ways(bags))
+        pooled, head = self._choice.fitted(bags, task)
+        seen = as_seen(bags, pooled.features.centred)
+        pooled, head = self._with_learnt(seen, task, pooled, head)
+        return self._keep(bags, task, pooled, self._finish_head(pooled, head, task))
 
     def with_groups(self, task: Task, groups: Any, bags: Bags) -> Task:
         """Return a task whose bags come in groups that err together, if they do."""
@@ -346,201 +209,6 @@ class DistributionGP(BagEstimator):
             )
         return super()._refit(known)
 
-    def _chosen(
-        self, bags: Bags, few: Bags, task: Task, losses: dict[Place, float]
-    ) -> tuple[Place, tuple[Pooled, AnyHead] | None]:
-        """Fit the best few with all landmarks; return which is taken, and its fit.
-
-        ``losses`` are those with few landmarks. Features are those of all ``bags``; where ``few``
-        are not all of these, some points of each are enough to compare them.
-        """
-        n_bags, mixed = bags.n_bags, self._mixed(bags)
-        whole = few.n_points == bags.n_points
-        seen = few if whole else few.some(np.arange(few.n_bags), COMPARED_POINTS)
-        likely = [_in_doubt(losses, n_bags, mixed), *_best(losses, SHORTLIST)]
-        shortlist = list(dict.fromkeys(likely))[:SHORTLIST]
-        ways = {way: [place for of, place in shortlist if of == way] for way, _ in shortlist}
-        pooled = dict[Place, Pooled]()
-        for way, places in ways.items():
-            found = self._features(bags, way)
-            some = {place: found[place] for place in places if found}
-            summed = self._summed(as_seen(seen, way), list(some.values()), exact=whole)
-            for place, each in zip(some, summed, strict=True):
-                with suppress(BagwiseError):  # some points may be too few for a covariance
-                    need_covariance(each.stats, WITHOUT_COVARIANCE)
-                    pooled[way, place] = each
-        if not pooled:
-            as_they_are = {place: loss for place, loss in losses.items() if not place[0]}
-            return _in_doubt(as_they_are or losses, n_bags, mixed), None
-
-        def best_of(prior: str, places: Iterable[Place]) -> tuple[Place, AnyHead]:
-            heads = self._fit_places({place: pooled[place] for place in places}, task, prior)
-            best = _in_doubt({place: head.loss for place, head in heads.items()}, n_bags, mixed)
-            return best, heads[best]
-
-        best, head = best_of("kernel" if self.prior == "kernel" else "learnt", pooled)
-        if self.prior == "auto" and self._decided is None:
-            either = pooled if seen.n_bags <= gp_fit.TRIAL_BAGS else (best,)
-            other, simpler = best_of("kernel", either)
-            self._decided = _believed(head.loss, simpler.loss, n_bags)
-            if self._decided == "kernel":
-                best, head = other, simpler
-        self._near = _first(head)  # if it is to be fitted once more
-        return best, (pooled[best], head)
-
-    def _fit_places(
-        self, pooled: dict[Place, Pooled], task: Task, prior: str
-    ) -> dict[Place, AnyHead]:
-        """Fit with one prior of embeddings, each near the scales that were found on few bags."""
-        with Progress("fitting", len(pooled), wanted()) as bar:
-
-            def fitted(place: Place) -> AnyHead:
-                head = self._fit_near(pooled[place], task, prior, self._found[place])
-                bar.advance()
-                return head
-
-            return dict(zip(pooled, _at_once(fitted, pooled), strict=True))
-
-    def _fit_near(self, pooled: Pooled, task: Task, prior: str, near: GPHead | None) -> AnyHead:
-        """Fit with one prior of embeddings."""
-        problems, near = self._of_prior(pooled, task, prior, near)
-        return gp_fit.on_more(gp_fit.try_out(problems, near), problems)
-
-    def _of_prior(
-        self, pooled: Pooled, task: Task, prior: str, near: GPHead | None
-    ) -> tuple[gp_fit.Problems, GPHead | None]:
-        """Return problems with one prior of embeddings, and where to begin.
-
-        Scales that were found are those of the learnt prior, and the tilt is in units of it.
-        """
-        problems = self._problems(pooled, task, prior)
-        undecided = self.prior == "auto" and self._decided is None
-        if near is not None and undecided and prior == "kernel":
-            near = replace(near, scales=replace(near.scales, tilt=problems[0].start.tilt))
-        return problems, near
-
-    def _mixed(self, bags: Bags) -> set[Place]:
-        """Return the candidates whose kernels are mixed."""
-        p = bags.n_features
-        columns: dict[Way, int] = {False: p, True: p, DEVIATIONS: 2 * p}
-        return {
-            (way, place)
-            for way, n_columns in columns.items()
-            for place in self.embedding.places_of(Mixed, n_columns)
-        }
-
-    def _try_out(
-        self, bags: Bags, task: Task, ways: Sequence[Way]
-    ) -> dict[Place, tuple[str, float]]:
-        """Fit candidates to some of the bags; return name and −log evidence per bag of each.
-
-        Bags that are centred are tried only with the kernels that were the best of those that are
-        not, and with others than the very best only if that is not out of the question; and scales
-        of those that are clearly worse are not sought to the end.
-        """
-        few = some_of(bags.n_bags, gp_fit.TRIAL_BAGS)
-        bags, task = bags.some(few, TRIAL_POINTS), task.take(few)
-        tried, every = dict[Place, tuple[str, float]](), dict[Place, Pooled]()
-        with Progress("choosing a kernel", self.embedding.count(bags), wanted()) as bar:
-            for way in ways:
-                likely = self._likely(way, bags, tried) if tried else None
-                features = [] if likely == [] else self._features(bags, way, TRIAL_LANDMARKS)
-                if not features:
-                    continue
-                places = list(range(len(features))) if likely is None else likely
-                rounds = [places[:1], places[1:]] if way is True else [places]
-                for places in filter(None, rounds):
-                    summed = self._summed(
-                        as_seen(bags, way), [features[place] for place in places], exact=False
-                    )
-                    pooled = dict(zip(places, summed, strict=True))
-                    for each in pooled.values():
-                        need_covariance(each.stats, WITHOUT_COVARIANCE)
-                    others = [loss for _, loss in tried.values()]
-                    heads = self._fit_candidates(pooled, task, others, bar)
-                    for place, head in heads.items():
-                        tried[way, place] = _name(pooled[place].features, place), float(head.loss)
-                        self._found[way, place] = _first(head)
-                        every[way, place] = pooled[place]
-                    if all(head.loss >= _enough(others, task) for head in heads.values()):
-                        break
-        if self.prior == "auto":
-            best = min(tried, key=lambda at: tried[at][1])
-            self._rule_out(every[best], task, self._found[best], tried[best][1])
-        return tried
-
-    def _rule_out(self, pooled: Pooled, task: Task, near: GPHead, learnt: float) -> None:
-        """Decide for the learnt prior if that of the kernel is out of the question on few bags."""
-        with one_thread("blas"):
-            lacks = gp_fit.try_out(*self._of_prior(pooled, task, "kernel", near)).loss - learnt
-        if lacks * min(len(task.labels), gp_fit.TRIAL_BAGS) > OUT_OF_QUESTION:
-            self._decided = "learnt"
-
-    def _likely(self, way: Way, bags: Bags, tried: dict[Place, tuple[str, float]]) -> list[int]:
-        """Return the candidates to be tried with bags that are not seen as they are.
-
-        With deviations only the linear kernel, to which a bag is then means and mean deviations:
-        the others see how values are spread without them.
-        """
-        if way == DEVIATIONS:
-            return self.embedding.places_of(Linear, 2 * bags.n_features)
-        known = {place: loss for place, (_, loss) in tried.items() if not place[0]}
-        return [place for _, place in _best(known, CENTRED)]
-
-    def _fit_candidates(
-        self, pooled: dict[int, Pooled], task: Task, losses: list[float], bar: Progress
-    ) -> dict[int, AnyHead]:
-        """Fit candidates, those that are out of the question only as far as to see that.
-
-        ``losses`` are those of other candidates.
-        """
-
-        def fitted(place: int) -> AnyHead:
-            head = gp_fit.try_out(self._problems(pooled[place], task), self._near)
-            bar.advance()
-            return head
-
-        places, self._near = list(pooled), None
-        heads = _at_once(fitted, places[:1])
-        self._near = _first(heads[0])
-        found = dict(zip(places, heads + _at_once(fitted, places[1:]), strict=True))
-        enough = _enough([*losses, *(head.loss for head in found.values())], task)
-
-        def gone_on(place: int) -> AnyHead:
-            return gp_fit.try_on(found[place], self._problems(pooled[place], task))
-
-        likely = [place for place, head in found.items() if head.loss < enough]
-        return found | dict(zip(likely, _at_once(gone_on, likely), strict=True))
-
-    def _features(self, bags: Bags, way: Way, most: int | None = None) -> list[Any]:
-        """Return the candidates' features, of bags as they are seen.
-
-        ``most`` is how many features there are at most, if there is to be a limit. There are none
-        if what is left of bags that may be centred has not enough points for the landmarks.
-        """
-        embedding = self.embedding if most is None else self.embedding.reduced(most)
-        try:
-            found: list[Any] = embedding.candidates(
-                as_seen(bags, way), most or LANDMARKS, per_landmark=PER_LANDMARK
-            )
-        except BagwiseError:
-            if way and self.center == "auto":
-                return []
-            raise
-        return [replace(each, centred=way) for each in found] if way else found
-
-    @staticmethod
-    def _summed(seen: Bags, some: Sequence[Features], *, exact: bool = True) -> Iterator[Pooled]:
-        """Yield features and their statistics, of bags as the model sees them.
-
-        What is only compared needs no more digits than the comparison, and is not ``exact``.
-        """
-        thrift = Thrift.of(seen)
-        if not exact or seen.n_points > EXACT_POINTS:
-            thrift = replace(thrift, single=True)
-        for features, stats in zip(some, summarise_each(seen, some, thrift=thrift), strict=True):
-            yield Pooled(features, stats)
-
     def _ways(self, bags: Bags) -> tuple[Way, ...]:
         """Return how bags are to be seen: in one way, or in each of several that are tried."""
         asked = self._center()
@@ -574,19 +242,13 @@ class DistributionGP(BagEstimator):
         sampling_or_auto(self.sampling)
         self._sampler()
 
-    def _forget(self) -> Any:
-        """Return the bags on which kernels were compared, and keep nothing of the comparison."""
-        self.__dict__.pop("_near", None)
-        self.__dict__.pop("_found", None)
-        self.__dict__.pop("_decided", None)
-        return self.__dict__.pop("_few", None)
-
     def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
-        self._forget()
         super()._keep(bags, task, pooled, head)
         self.groups_ = None if task.groups is None else task.groups.ids
         if not isinstance(bags, SummedBags):
-            self.tried_ = {}
+            tried = {} if self._choice is None else self._choice.tried
+            self.tried_ = dict(tried.values())
+        self._choice = None
         if self.diagnostics_ is not None:
             warn_if_bad(self.diagnostics_)
         warn_if_moving(max(_mode(each).moved for each in heads_of(head)))
@@ -601,20 +263,20 @@ class DistributionGP(BagEstimator):
             raise wrong("inference", self.inference, f"{known} or bagwise.inference.NUTS()")
         return gp_fit.SCALE_DRAWS if self.inference == "nuts" else None
 
-    def _problems(self, pooled: Pooled, task: Task, prior: str | None = None) -> gp_fit.Problems:
-        """Return the problem; of many classes, that of each against the rest.
+    def _new_choice(self, ways: Sequence[Way] = (False,)) -> KernelChoice:
+        return KernelChoice(self.embedding, self.prior, ways, self._problems)
 
-        ``prior`` is that of embeddings, by default the one that is asked for or decided for.
-        """
+    def _problems(self, pooled: Pooled, task: Task, prior: str) -> gp_fit.Problems:
+        """Return the problem; of many classes, that of each against the rest."""
         first, *others = task.against_the_rest
-        problem = self._problem(pooled, first, prior or self._prior_taken)
+        problem = self._problem(pooled, first, prior)
         counted = task.weights > 0
         return problem, *(replace(problem, labels=each.labels[counted]) for each in others)
 
     @property
     def _prior_taken(self) -> str:
-        """The prior of embeddings within a fit: learnt, as long as "auto" is not decided."""
-        return self._decided or ("learnt" if self.prior == "auto" else self.prior)
+        """The prior of embeddings within a fit."""
+        return (self._choice or self._new_choice()).prior
 
     def _problem(self, pooled: Pooled, task: Task, prior: str) -> GPProblem:
         learnt = prior == "learnt"
@@ -667,25 +329,14 @@ class DistributionGP(BagEstimator):
         return problem if counted.all() else problem.take(counted)
 
     def _fit_head(self, pooled: Pooled, task: Task) -> AnyHead:
-        problems, near = self._of_prior(pooled, task, self._prior_taken, self._near)
-        head = gp_fit.try_out(problems, near)
-        if self.prior == "auto" and self._decided is None:
-            self._rule_out(pooled, task, _first(head), head.loss)
-        decided = self.prior != "auto" or self._decided is not None
-        if decided and self.embedding.training is None:
-            return head  # with nothing to be compared with, it is fitted when it is finished
-        head = gp_fit.on_more(head, problems)
-        if decided:
-            return head
-        other = self._fit_near(pooled, task, "kernel", _first(head))
-        self._decided = _believed(head.loss, other.loss, len(task.labels))
-        return other if self._decided == "kernel" else head
+        self._choice = self._choice or self._new_choice()
+        return self._choice.fit_head(pooled, task)
 
     def _finish_head(self, pooled: Pooled, head: AnyHead, task: Task) -> AnyHead:
         with one_thread("blas"):  # as for any other head
             spread = _switch("spread", getattr(self, "spread", False))
             tails = self._tails()
-            problems, sampler = self._problems(pooled, task), self._sampler()
+            problems, sampler = self._problems(pooled, task, self._prior_taken), self._sampler()
             head = gp_fit.refined(head, problems, spread=spread, tails=tails)
             rng = generator(self.embedding.random_state)
             if sampler is not None:
@@ -901,10 +552,10 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         return "auto" if name == "auto" and self.support is None else "no"
 
     def _keep(self, bags: Bags, task: Task, pooled: Pooled, head: AnyHead) -> Self:
-        few = self._forget()
         if isinstance(bags, SummedBags):  # which cannot be cut in two: as it was with the points
             head = _with_share(head, self.head_)
         elif task.likelihood is None:
+            few = None if self._choice is None else self._choice.compared
             head = self._checked_by_halves(bags, task, pooled.features, head, few)
         super()._keep(bags, task, pooled, head)
         (only,) = heads_of(head)
