@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -333,6 +334,9 @@ CLASSIFIERS = {
 
 EMBEDDINGS = {"kernel": "KernelEmbedding", "fourier": "FourierEmbedding"}
 
+# What has no literal in Python: "inf", where it is a number.
+INFINITY = re.compile(r"(?<![\w'\"])inf(?![\w'\"])")
+
 # Parameters of the calibration that --set takes along with --conformal.
 CONFORMAL = ("method", "cv", "scale", "by_size", "target_sizes", "symmetric")
 
@@ -387,14 +391,14 @@ def of_conformal(settings: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """Split ``parameter=value``; the value is a number, True, False, None or a word."""
+    """Split ``parameter=value``; the value is a number, inf, True, None, a word, or several."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise BagwiseError.because(
             f"--set has {text!r}", "parameter=value", "For example --set n_landmarks=90."
         )
     try:
-        return name.strip(), ast.literal_eval(value)
+        return name.strip(), ast.literal_eval(INFINITY.sub("1e999", value))  # which is infinite
     except (ValueError, SyntaxError):
         return name.strip(), value.strip()
 

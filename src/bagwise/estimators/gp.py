@@ -590,10 +590,10 @@ class DistributionGPRegressor(DistributionGP, BagRegressor):
         return prediction if counted else super()._checked(prediction)
 
     def _range(self) -> tuple[float, float]:
-        try:
-            low, high = (float(bound) for bound in self.support or ())
-        except (TypeError, ValueError):
-            low = high = np.nan
+        ends = self.support if isinstance(self.support, tuple | list) else ()
+        numbers = [end for end in ends if isinstance(end, int | float | np.number)]
+        known = len(ends) == len(numbers) == 2 and not any(isinstance(end, bool) for end in ends)
+        low, high = map(float, numbers) if known else (np.nan, np.nan)
         if not low < high or not np.isfinite([low, high]).any():
             raise wrong("support", self.support, "two numbers (lowest, highest), or None")
         return low, high

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from bagwise.bags.bags import Bags
 from bagwise.bags.validation import Names, show, wrong
-from bagwise.exceptions import InvalidBagsError, InvalidLabelsError
+from bagwise.exceptions import BagwiseWarning, InvalidBagsError, InvalidLabelsError
 from bagwise.likelihoods import Binomial, NegativeBinomial, Poisson
 from bagwise.likelihoods.counts import CountLikelihood
 
@@ -19,6 +20,9 @@ COUNTS: dict[str, type[CountLikelihood]] = {
     kind.name: kind for kind in (Poisson, NegativeBinomial, Binomial)
 }
 LIKELIHOODS = ("auto", "gaussian", "student", "positive", *COUNTS)
+
+# Share of labels at the ends of their range from which it is said that these have no probability.
+MANY_AT_AN_END = 0.1
 
 
 @dataclass(frozen=True)
@@ -104,4 +108,15 @@ def check_support(y: np.ndarray, bags: Bags, support: tuple[float, float]) -> No
             f"({len(outside)} such labels)",
             f"labels from {support[0]:g} to {support[1]:g}, as support says",
             "Correct the label, or widen support.",
+        )
+    at_an_end = np.mean((y == support[0]) | (y == support[1]))
+    if at_an_end > MANY_AT_AN_END and y.min() < y.max():
+        warnings.warn(
+            f"{at_an_end:.0%} of the labels are exactly {support[0]:g} or {support[1]:g}, the ends "
+            "of support, and predictions have a density there: intervals reach an end that is "
+            "near, but quantile and cdf cannot say how probable the end itself is. Check with "
+            "bagwise.evaluate(prediction, labels), or see Conformal(model), whose intervals hold "
+            "what they promise.",
+            BagwiseWarning,
+            stacklevel=4,  # whoever calls fit,
         )

@@ -70,6 +70,8 @@ class GPHead:
         propagation, a label's part
     bag_share : of the bag part, that is seen where bags are cut in two; the rest counts as noise
     share_slope : of the log of that share, in standardised log N
+    label_var : variance of the labels, which are standardised, or of latent values of counts: the
+        most that fewer points than a bag has leave open
     """
 
     model: EmbeddingModel
@@ -84,6 +86,7 @@ class GPHead:
     dof: float = np.inf
     bag_share: float = 1.0
     share_slope: float = 0.0
+    label_var: float = 1.0
     members: Int[np.ndarray, " m"] | None = None
     curve: Float64[np.ndarray, "k k"] | None = None
     moved: float = 0.0
@@ -134,9 +137,19 @@ class GPHead:
         else:
             mean, squares = head._left_out(problem)
         if problem.likelihood is not None:
-            return head
+            return head if self.of_classes else replace(head, label_var=head._latent_var())
         head = head._fit_spread(problem, mean, squares) if spread else head
         return head if tails == "no" else head._fit_tails(problem, mean, squares, tails)
+
+    def _latent_var(self) -> float:
+        """Return how much latent values vary from bag to bag of the basis."""
+        mean = SecondLevelKernel(self.scales).between(self.basis, self.basis) @ self.alpha
+        bag = np.sum(self._steep(self.basis) * self.basis.var[self.basis.group_of], axis=1)
+        return float(mean.var() + bag.mean())
+
+    def _steep(self, inputs: Inputs) -> Float64[np.ndarray, "n c"]:
+        """Return squares of the slopes of the mean."""
+        return SecondLevelKernel(self.scales).slope(inputs, self.basis, self.alpha) ** 2
 
     def _slopes_at(self, problem: GPProblem) -> Float64[np.ndarray, "n c"]:
         """Return the slopes of the mean at the bags of a problem, in what they say."""
@@ -245,10 +258,8 @@ class GPHead:
         inputs = replace(
             self._inputs(posterior, design), log_size=_within_reach(log_size, self.basis.log_size)
         )
-        kernel = SecondLevelKernel(self.scales)
-        steep = kernel.slope(inputs, self.basis, self.alpha) ** 2
-        bag = np.sum(steep * inputs.var[inputs.group_of], axis=1)
-        return kernel.between(inputs, self.basis) @ self.alpha, bag
+        bag = np.sum(self._steep(inputs) * inputs.var[inputs.group_of], axis=1)
+        return SecondLevelKernel(self.scales).between(inputs, self.basis) @ self.alpha, bag
 
     def embed(self, stats: BagStats) -> EmbeddingPosterior:
         """Return the posterior at η and τ."""
@@ -267,7 +278,7 @@ class GPHead:
         prior = kernel.variance(inputs) - kernel.nugget(inputs) + self.scales.group
         weights = np.maximum(prior - np.sum((cross @ self.precision) * cross, axis=1), 0.0)
         coordinates = Coordinates(self.model.spectrum, self.scales)
-        steep = kernel.slope(inputs, self.basis, self.alpha) ** 2
+        steep = self._steep(inputs)
         bag = np.sum(steep * coordinates.var_of(posterior)[posterior.var_of], axis=1)
         own = np.arange(len(mean))
         if self.of_classes:  # the link has a noise of its own
@@ -277,11 +288,14 @@ class GPHead:
         as_it_is = np.sum(steep * inputs.var[inputs.group_of], axis=1)
         most = 1.0 + MOST_OF_NOISE * noise / np.maximum(as_it_is, MIN_NOISE)
         share = np.minimum(self.share(inputs.log_size), most)
-        bag, noise = share * bag, noise + (1.0 - share) * as_it_is
-        factor = self.spread(mean, inputs.log_size)
+        noise, factor = noise + (1.0 - share) * as_it_is, self.spread(mean, inputs.log_size)
+        # slopes reach further than labels do: a bag of which nothing is seen may have any of them
+        bag = np.minimum(
+            factor * share * bag, np.maximum(factor * share * as_it_is, self.label_var)
+        )
         return Latent(
             mean[None],
-            (factor * bag)[None],
+            bag[None],
             own,
             factor * weights,
             np.maximum(factor * noise, MIN_NOISE)[None],

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from scipy.stats import truncnorm
 
+from bagwise._utils.levels import LEVEL, check_level
 from bagwise.predictions.gaussian import LOG_TWO_PI, Generator, Prediction
 from bagwise.predictions.latent import Latent
 from bagwise.predictions.linked import ReshapedPrediction
@@ -49,6 +50,9 @@ class BoundedPrediction(ReshapedPrediction):
     outside of the range, it is nearly uniform, or exponential towards the end that is near; the
     parts of the variance are then less than those given, in the same shares.
 
+    Intervals are the shortest that hold the probability asked for, so that one of a label that is
+    near an end of the range begins there: a central one would leave out what is most probable.
+
     Parameters
     ----------
     mean : (n,) array;  parts : VarianceParts
@@ -66,9 +70,11 @@ class BoundedPrediction(ReshapedPrediction):
     >>> p.mean.round(3), p.std.round(3)
     (array([1.2, 9. ]), array([1., 1.]))
     >>> p.interval(0.9).round(2)
-    array([[ 0.08,  3.18],
+    array([[ 0.  ,  2.93],
            [ 7.36, 10.64]])
     """
+
+    target = "latent value (the label, were its range not known)"
 
     def __init__(
         self,
@@ -81,7 +87,8 @@ class BoundedPrediction(ReshapedPrediction):
         self._support = support
         asked = np.maximum(parts.total, np.finfo(float).tiny)
         self._location, self._scale = cut_gaussian(np.asarray(mean, np.float64), asked, support)
-        self._bounds = tuple((bound - self._location) / self._scale for bound in support)
+        with np.errstate(over="ignore"):  # of an end that is as good as infinite
+            self._bounds = tuple((bound - self._location) / self._scale for bound in support)
         law = truncnorm(*self._bounds)
         inside = np.clip(self._location + self._scale * law.mean(), *support)
         share = np.clip(self._scale**2 * law.var() / asked, 0.0, 1.0)
@@ -112,6 +119,20 @@ class BoundedPrediction(ReshapedPrediction):
     def scale(self) -> Float[np.ndarray, " n"]:
         """Standard deviations of the Gaussians before they are cut."""
         return self._scale
+
+    def interval(self, level: float = LEVEL) -> Float[np.ndarray, "n 2"]:
+        """Shortest interval that holds probability ``level``: columns lower, upper.
+
+        It lies around the peak of the density, [−c, c] in units of the scale, where that is in the
+        range; else it begins at the end that is near.
+        """
+        check_level(level)
+        lower, upper = (ndtr(bound) for bound in self._bounds)
+        mass = np.maximum(upper - lower, np.finfo(float).tiny)
+        below = (0.5 - lower - 0.5 * level * mass) / mass  # Φ(−c) = (1 − level·mass)/2
+        first = np.clip(below, 0.0, 1.0 - level)
+        ends = truncnorm.ppf([first, np.minimum(first + level, 1.0)], *self._bounds)
+        return self._value(ends).T
 
     def _value(self, z: np.ndarray) -> np.ndarray:
         """Return the labels at z (..., n) in units of the Gaussians."""
@@ -175,7 +196,8 @@ def cut_gaussian(mean: Vector, var: Vector, support: tuple[float, float]) -> tup
     sd = np.sqrt(var)
     room = np.minimum(LEAST_INSIDE * sd, 0.5 * (high - low))
     location, scale = np.clip(mean, low + room, high - room), sd.copy()
-    lower, upper = (np.clip((bound - location) / sd, -REACH, REACH) for bound in support)
+    with np.errstate(over="ignore"):
+        lower, upper = (np.clip((bound - location) / sd, -REACH, REACH) for bound in support)
     felt = np.flatnonzero(np.minimum(-lower, upper) < FAR_INSIDE)
     for first in range(0, len(felt), BLOCK):
         rows = felt[first : first + BLOCK]

@@ -148,7 +148,7 @@ LATER: dict[type, dict[str, Any]] = {
     NUTS: {"n_effective": 400, "min_draws": 240, "max_draws": 4000},
     ShrinkageHead: {"sureness": None},
     PosteriorHead: {"sureness": None},
-    GPHead: {"curve": None, "moved": 0.0, "share_slope": 0.0},
+    GPHead: {"curve": None, "moved": 0.0, "share_slope": 0.0, "label_var": 1.0},
 }
 
 # Objects within objects: the deepest of ours has 4, and additive kernels may be within each other.
