@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bagwise as library
+from bagwise.cli.inputs import _setting
 from cli_runs import QUICK, QUICK_GP, bagwise, done, in_process, make_rows, refused, write
 
 FIT = ("--bag", "person", "--label", "age", "--features", "a,b")
@@ -172,6 +173,22 @@ def test_two_numbers_are_classes_unless_told_otherwise(tmp_path):
     assert done(bagwise(*fit, "--json", "--task", "numbers", cwd=tmp_path))["model"] == (
         "DistributionGPRegressor"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("support=(0, inf)", (0, np.inf)),
+        ("support=(-inf,1)", (-np.inf, 1)),
+        ("bandwidth=inf", np.inf),
+        ("inference=nuts", "nuts"),
+        ("likelihood=poisson(inf)", "poisson(inf)"),
+        ("names=('inf', 'info')", ("inf", "info")),
+        ("center=False", False),
+    ],
+)
+def test_values_of_settings(text, value):
+    assert _setting(text)[1] == value
 
 
 def test_settings_of_a_model_and_of_its_sampler(folder):

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 import bagwise
 from bagwise import (
     Bags,
+    BagwiseWarning,
     DistributionGPClassifier,
     DistributionGPRegressor,
     KernelEmbedding,
@@ -141,7 +142,10 @@ def test_a_label_outside_its_support_is_named():
         DistributionGPRegressor(SMALL, support=(-10, 10)).fit(bags, y)
 
 
-@pytest.mark.parametrize("support", [(1, 1), (2, 1), (None, 3), "ab", (0, 1, 2), 5])
+@pytest.mark.parametrize(
+    "support",
+    [(1, 1), (2, 1), (None, 3), (0, True), ("0", "9"), {0, 9}, "ab", "09", (0, 1, 2), 5],
+)
 def test_a_range_that_is_none(support):
     arrays, y = mean_data(6, complete=False, n_bags=20)
     with pytest.raises(ValueError, match=r"support is .*two numbers"):
@@ -150,8 +154,8 @@ def test_a_range_that_is_none(support):
 
 def test_predictions_stay_within_their_support(tmp_path):
     arrays, y = mean_data(7, complete=False, n_bags=60)
-    y = np.clip(y, -1, 1)
-    model = DistributionGPRegressor(SMALL, support=(-1, 1)).fit(arrays, y)
+    with pytest.warns(BagwiseWarning, match="tenth of the labels are exactly -1 or 1"):
+        model = DistributionGPRegressor(SMALL, support=(-1, 1)).fit(arrays, np.clip(y, -1, 1))
     prediction = model.predict_dist(arrays)
     assert prediction.support == (-1.0, 1.0)
     assert (np.abs(prediction.interval(0.99)) <= 1.0).all()
@@ -222,9 +226,27 @@ def test_two_bags_and_bags_twice():
 
 def test_contributions_add_up_within_a_support():
     arrays, y = mean_data(7, complete=False, n_bags=60)
-    model = DistributionGPRegressor(SMALL, support=(-1, 1)).fit(arrays, np.clip(y, -1, 1))
+    model = DistributionGPRegressor(SMALL, support=(-3, 3)).fit(arrays, np.clip(y, -3, 3))
     why = model.explain(arrays, bag=5)
     assert_allclose(why.baseline + why.points.sum(), why.prediction, atol=1e-9)
+    assert_allclose(why.prediction, model.predict_dist(arrays)[5].latent.mean[0])
+    assert "predicted latent value (the label, were its range not known) of bag 5" in why.lines()[0]
+
+
+def test_fewer_points_leave_no_more_open_than_no_points():
+    """Slopes go on without end, and a bag part by them was three times what labels vary by."""
+    rng = np.random.default_rng(12)
+    y, sizes = rng.normal(size=120), rng.choice([4, 10, 30, 100], 120)
+    arrays = [np.exp(rng.normal(m, 1.5, (n, 1))) for m, n in zip(y, sizes, strict=True)]
+    for likelihood, labels in (("auto", y), ("poisson", rng.poisson(np.exp(2 + y / 2)))):
+        model = DistributionGPRegressor(SMALL, likelihood=likelihood).fit(arrays, labels)
+        latent = model.predict_dist(arrays).latent if likelihood == "poisson" else None
+        prediction = model.predict_dist(arrays) if latent is None else latent
+        bag = [prediction.at_size(n).parts.bag for n in (1e-3, 1, 3)]
+        varies = labels.var() if latent is None else latent.mean.var() + latent.var.mean()
+        spread = 1.5  # of the noise among bags, at most
+        assert (bag[0] <= spread * np.maximum(varies, prediction.parts.bag)).all()
+        assert (np.diff(bag, axis=0) <= 1e-12).all()
 
 
 def test_a_bag_unlike_all_others_is_no_wild_guess():

@@ -112,8 +112,8 @@ def check_support(y: np.ndarray, bags: Bags, support: tuple[float, float]) -> No
     at_an_end = np.mean((y == support[0]) | (y == support[1]))
     if at_an_end > MANY_AT_AN_END and y.min() < y.max():
         warnings.warn(
-            f"{at_an_end:.0%} of the labels are exactly {support[0]:g} or {support[1]:g}, the ends "
-            "of support, and predictions have a density there: intervals reach an end that is "
+            f"more than a tenth of the labels are exactly {support[0]:g} or {support[1]:g}, the "
+            "ends of support, and predictions have a density there: intervals reach an end that is "
             "near, but quantile and cdf cannot say how probable the end itself is. Check with "
             "bagwise.evaluate(prediction, labels), or see Conformal(model), whose intervals hold "
             "what they promise.",

@@ -21,9 +21,11 @@ from bagwise.predictions.parts import VarianceParts
 LEAST_MASS = 1e-6
 LEVELS = (np.arange(400) + 0.5) / 400
 
-# Of a mean so many standard deviations from both ends of the range the cut is not felt. A mean is
-# at least so many inside: nearer to an end the distribution would be as narrow as it is near.
+# Of a mean so many standard deviations from both ends of the range the cut is not felt, and an end
+# so many away is none. A mean is at least so many inside: nearer to an end the distribution would
+# be as narrow as it is near.
 FAR_INSIDE = 8.0
+FARTHEST = 1e100
 LEAST_INSIDE = 0.5
 
 # The flattest Gaussian that is cut, as the curvature of its log, in units of the variance asked
@@ -87,8 +89,7 @@ class BoundedPrediction(ReshapedPrediction):
         self._support = support
         asked = np.maximum(parts.total, np.finfo(float).tiny)
         self._location, self._scale = cut_gaussian(np.asarray(mean, np.float64), asked, support)
-        with np.errstate(over="ignore"):  # of an end that is as good as infinite
-            self._bounds = tuple((bound - self._location) / self._scale for bound in support)
+        self._bounds = tuple(_away_from(self._location, self._scale, bound) for bound in support)
         law = truncnorm(*self._bounds)
         inside = np.clip(self._location + self._scale * law.mean(), *support)
         share = np.clip(self._scale**2 * law.var() / asked, 0.0, 1.0)
@@ -196,8 +197,7 @@ def cut_gaussian(mean: Vector, var: Vector, support: tuple[float, float]) -> tup
     sd = np.sqrt(var)
     room = np.minimum(LEAST_INSIDE * sd, 0.5 * (high - low))
     location, scale = np.clip(mean, low + room, high - room), sd.copy()
-    with np.errstate(over="ignore"):
-        lower, upper = (np.clip((bound - location) / sd, -REACH, REACH) for bound in support)
+    lower, upper = (np.clip(_away_from(location, sd, end), -REACH, REACH) for end in support)
     felt = np.flatnonzero(np.minimum(-lower, upper) < FAR_INSIDE)
     for first in range(0, len(felt), BLOCK):
         rows = felt[first : first + BLOCK]
@@ -205,6 +205,13 @@ def cut_gaussian(mean: Vector, var: Vector, support: tuple[float, float]) -> tup
         scale[rows] = sd[rows] / np.sqrt(-2.0 * theta[1])
         location[rows] -= 0.5 * sd[rows] * theta[0] / theta[1]
     return location, scale
+
+
+def _away_from(location: Vector, scale: Vector, end: float) -> Vector:
+    """Return how far an end of the range is, in units of the scale: far beyond all, infinite."""
+    with np.errstate(over="ignore"):
+        away = (end - location) / scale
+    return np.where(np.abs(away) > FARTHEST, np.copysign(np.inf, away), away)
 
 
 def _least(lower: Vector, upper: Vector) -> Float[np.ndarray, "2 n"]:
