@@ -248,7 +248,7 @@ class DistributionGP(BagEstimator):
         if not isinstance(bags, SummedBags):
             tried = {} if self._choice is None else self._choice.tried
             self.tried_ = dict(tried.values())
-        self._choice = None
+        self.__dict__.pop("_choice", None)
         if self.diagnostics_ is not None:
             warn_if_bad(self.diagnostics_)
         warn_if_moving(max(_mode(each).moved for each in heads_of(head)))

@@ -72,7 +72,7 @@ class BoundedPrediction(ReshapedPrediction):
     >>> p.mean.round(3), p.std.round(3)
     (array([1.2, 9. ]), array([1., 1.]))
     >>> p.interval(0.9).round(2)
-    array([[ 0.  ,  2.93],
+    array([[ 0.  ,  2.6 ],
            [ 7.36, 10.64]])
     """
 
