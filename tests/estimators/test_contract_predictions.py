@@ -24,6 +24,7 @@ from contract_models import (
     NEW_Y,
     Y,
     assert_close_prediction,
+    assert_same_prediction,
     core_model,
     core_or_sampled,
     every_class,
@@ -187,6 +188,18 @@ def test_units_of_the_points(name, scale):
     model = unfitted(name).fit(Bags.from_list([scale * array for array in ARRAYS]), Y)
     scaled = model.predict_dist([scale * array for array in NEW_ARRAYS])
     assert_close_prediction(scaled, fitted(name).predict_dist(NEW), 1e-5)
+
+
+@refitted_model
+def test_of_a_column_that_never_varied_nothing_was_learnt(name):
+    """Where it differs in new bags, shrinkage models predicted the average, and were sure of it."""
+
+    def with_column(arrays, value):
+        return [np.column_stack([array, np.full(len(array), value)]) for array in arrays]
+
+    model = unfitted(name).fit(with_column(ARRAYS, 7.0), Y)
+    as_before, other = (model.predict_dist(with_column(NEW_ARRAYS, x)) for x in (7.0, 20.0))
+    assert_same_prediction(other, as_before)
 
 
 @refitted_model

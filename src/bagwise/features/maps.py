@@ -100,8 +100,8 @@ class Scaling:
         """Take the mean and standard deviation of all points; only the mean if not standardize.
 
         Values far beyond the ordinary ones of a sample of the points (see :data:`FENCE`) are left
-        out. Constant columns are left at scale 1. If all are constant there is nothing to learn
-        from.
+        out. Constant columns are left at scale 1, and reach 0: whatever they are in other points,
+        nothing was learnt of it. If all are constant there is nothing to learn from.
         """
         if sample is None:
             sample = bags.points if bags.weights is None else bags.points[bags.weights > 0]
@@ -115,8 +115,8 @@ class Scaling:
                 "Check the columns; if only the bag sizes vary, use bags.with_log_size() and an "
                 "ordinary regression on bags.covariates.",
             )
-        scale = np.where(constant, 1.0, scale)
-        return cls(center, scale if standardize else np.ones_like(scale), FENCE * scale)
+        scale, reach = np.where(constant, 1.0, scale), np.where(constant, 0.0, FENCE * scale)
+        return cls(center, scale if standardize else np.ones_like(scale), reach)
 
     def __call__(self, points: Shaped[np.ndarray, "n p"]) -> Shaped[np.ndarray, "n p"]:
         """Return the scaled points (n, p); objects, which have no scale, as they are."""
