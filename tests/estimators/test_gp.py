@@ -535,3 +535,17 @@ def test_kernels_are_compared_on_all_points_if_these_are_few_or_nearly_determine
     assert heads.compares_all(heads.EXACT_BAGS, heads.COMPARED_POINTS + 1, known)
     assert not heads.compares_all(heads.EXACT_BAGS, heads.COMPARED_IF_KNOWN + 1, known)
     assert not heads.compares_all(heads.EXACT_BAGS + 1, 1, known)
+
+
+def test_kernels_are_tried_on_bags_of_which_one_has_several_points():
+    """Else nothing is known of how points of a bag differ, and it was said that none has."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=1200)
+    sizes = np.ones(1200, dtype=int)
+    several = np.setdiff1d(np.arange(1200), some_of(1200, heads.SEARCH_BAGS))[:40]
+    sizes[several] = 20
+    arrays = [rng.normal(m, 1.0, (n, 1)) for m, n in zip(y, sizes, strict=True)]
+    model = DistributionGPRegressor(inference="evidence").fit(arrays, y)
+    assert len(model.tried_) > 1
+    large, small = model.predict_dist([rng.normal(0, 1, (20, 1)), [[0.0]]]).parts.bag
+    assert large < small

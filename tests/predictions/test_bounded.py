@@ -6,10 +6,14 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from bagwise.inspection.plots.coverage import by_group
 from bagwise.predictions.bounded import BoundedPrediction, cut_gaussian
 from bagwise.predictions.gaussian import Prediction
+from bagwise.predictions.joined import Piece, joined
+from bagwise.predictions.metrics import coverage
 from bagwise.predictions.parts import VarianceParts
 
+LEVELS = (0.5, 0.8, 0.95)
 MEAN, SD = np.array([4.5, 6.0, 9.0, 3.0]), np.array([0.5, 2.0, 0.7, 0.3])
 PARTS = VarianceParts.broadcast(4, bag=0.25 * SD**2, weights=0.25 * SD**2, noise=0.5 * SD**2)
 
@@ -153,3 +157,51 @@ def test_intervals_hold_labels_that_are_at_an_end():
 def test_ends_as_far_as_numbers_go_are_no_ends():
     p = made((-1e308, 1e308))  # without a warning of NumPy's
     assert_allclose(p.interval(0.9), Prediction(MEAN, PARTS).interval(0.9))
+
+
+def test_means_keep_their_order_however_large_the_variance():
+    mean = np.array([-5.0, 0.1, 0.4, 0.6, 0.9, 5.0])
+    for sd in (0.1, 1.0, 10.0, 1e4, 1e8):
+        p = BoundedPrediction(mean, VarianceParts.broadcast(6, noise=sd**2), support=(0.0, 1.0))
+        assert (np.diff(p.mean) > -1e-9).all() and (np.diff(p.mean[[0, 2, 3, 5]]) > 0.1).all()
+        assert ((p.mean > 0) & (p.mean < 1) & (p.std > 0) & (p.std <= 0.3)).all()
+        lower, upper = p.interval(0.9).T
+        assert_allclose(p.cdf(upper) - p.cdf(lower), 0.9, atol=1e-9)
+
+
+@pytest.mark.parametrize("support", [(0.0, 1.0), (1e9, 1e9 + 1), (-np.inf, 1.0), (1.0, np.inf)])
+@pytest.mark.parametrize("var", [0.0, 1e-300, 1e-30])
+def test_a_variance_of_nothing_at_an_end(support, var):
+    end = support[1] if np.isfinite(support[1]) else support[0]
+    p = BoundedPrediction([end], VarianceParts.broadcast(1, noise=var), support=support)
+    assert_allclose(p.mean, end, rtol=1e-12)
+    assert np.isfinite(p.interval(0.9)).all() and p.parts.total[0] <= max(var, 1e-300)
+
+
+def test_levels_are_those_of_the_intervals():
+    rng, p = np.random.default_rng(0), made()
+    y = rng.uniform(4.0, 8.0, 4)
+    reached = p.level_at(y)
+    assert ((reached > 0) & (reached < 1)).all()
+    for i in range(4):
+        lower, upper = p[i].interval(float(reached[i]))[0]
+        assert min(abs(lower - y[i]), abs(upper - y[i])) < 1e-6
+    assert (p.level_at(np.full(4, 9.0)) == 1.0).all()
+    plain = Prediction(MEAN, PARTS)
+    assert_allclose(plain.level_at(y), np.abs(2.0 * plain.cdf(y) - 1.0))
+
+
+def test_pictures_of_calibration_are_of_the_same_intervals_as_tables():
+    """At the end of the range there are labels that a central interval never holds."""
+    rng = np.random.default_rng(1)
+    latent = rng.uniform(60, 110, 2000)
+    y = np.clip(latent + rng.normal(0, 10, 2000), 0, 100)
+    parts = VarianceParts.broadcast(2000, noise=100.0)
+    p = BoundedPrediction(np.minimum(latent, 98.0), parts, support=(0.0, 100.0))
+    rows = np.arange(2000)
+    both = joined([Piece(rows[::2], p[::2], None), Piece(rows[1::2], p[1::2], None)])
+    for each in (p, both):
+        (group,) = by_group(each, y)
+        assert_allclose(
+            group.coverage()[[50, 80, 95]], [coverage(p, y, x) for x in LEVELS], atol=1e-3
+        )

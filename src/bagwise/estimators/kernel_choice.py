@@ -24,11 +24,12 @@ from bagwise.heads.base import AnyHead, Task, heads_of, some_of
 from bagwise.heads.gp import GPHead
 
 # Landmarks by default, and where kernels are compared, each a centre of so many points; and points
-# of a bag there, at most: those that decide about its label are known from so many.
+# of a bag there, at most. Where points nearly determine a label so many are too few: then all are
+# compared (NEARLY_KNOWN in gp_fit).
 LANDMARKS = 200
 TRIAL_LANDMARKS = 60
 PER_LANDMARK = 50
-TRIAL_POINTS = COMPARED_POINTS = 500
+MOST_POINTS = 500
 
 # Points up to which features are summed in double precision. Of more, a mean embedding is wrong by
 # at most 1.2e-7 (see Thrift), and its standard error is a thousand times that for 10^7 points.
@@ -42,11 +43,13 @@ SHORTLIST = 2
 NO_REASON = 2.0
 
 # The same for centred bags, which have lost where they were: that the shape alone counts is a
-# discovery, and of a dozen more kernels some would look better by chance.
+# discovery, and of more kernels some would look better by chance.
 NO_REASON_TO_CENTRE = 10.0
 
-# Kernels that are tried with centred bags.
+# Kernels that are tried with centred bags, and candidates that are tried at most beside those of
+# bags as they are: these, and a linear kernel with deviations.
 CENTRED = 3
+BESIDE = CENTRED + 1
 
 # What a kernel lacks of the best log evidence after a short search for its scales, such that a
 # longer one would not find it: the first steps find all but a few of it.
@@ -82,7 +85,8 @@ class KernelChoice:
     ways : in which bags are to be seen; of several, each is tried
     problems : (pooled, task, prior of embeddings) → what is to be fitted, one of each class
     decided : the prior that the evidence has decided for, if it has
-    near : the process near whose scales those of others are, or the one that was taken
+    near : the process near whose scales a search begins: while kernels are tried, that of the
+        first in its round; then the one that was taken
     found : that of each that was tried
     tried : name and −log evidence per bag of each that was tried
     compared : places of the bags on which kernels were compared, and these
@@ -157,7 +161,7 @@ class KernelChoice:
         losses = {at: loss for at, (_, loss) in self.tried.items()}
         n_bags, mixed = bags.n_bags, self._mixed(bags)
         whole = few.n_points == bags.n_points
-        seen = few if whole else few.some(np.arange(few.n_bags), COMPARED_POINTS)
+        seen = few if whole else few.some(np.arange(few.n_bags), MOST_POINTS)
         likely = [in_doubt(losses, n_bags, mixed), *_best(losses, SHORTLIST)]
         shortlist = list(dict.fromkeys(likely))[:SHORTLIST]
         ways = {way: [place for of, place in shortlist if of == way] for way, _ in shortlist}
@@ -172,14 +176,16 @@ class KernelChoice:
                     pooled[way, place] = each
         if not pooled:
             as_they_are = {place: loss for place, loss in losses.items() if not place[0]}
-            return in_doubt(as_they_are or losses, n_bags, mixed), None
+            best = in_doubt(as_they_are or losses, n_bags, mixed)
+            self.near = self.found[best]
+            return best, None
 
         def best_of(prior: str, places: Iterable[Place]) -> tuple[Place, AnyHead]:
             heads = self._fit_places({place: pooled[place] for place in places}, task, prior)
             best = in_doubt({place: head.loss for place, head in heads.items()}, n_bags, mixed)
             return best, heads[best]
 
-        best, head = best_of("kernel" if self.asked_prior == "kernel" else "learnt", pooled)
+        best, head = best_of(self.prior, pooled)
         if self._is_open:
             either = pooled if seen.n_bags <= gp_fit.TRIAL_BAGS else (best,)
             other, simpler = best_of("kernel", either)
@@ -236,10 +242,11 @@ class KernelChoice:
         not, and with others than the very best only if that is not out of the question; and scales
         of those that are clearly worse are not sought to the end.
         """
-        few = some_of(bags.n_bags, gp_fit.TRIAL_BAGS)
-        bags, task = bags.some(few, TRIAL_POINTS), task.take(few)
+        few = _some(bags, gp_fit.TRIAL_BAGS)
+        bags, task = bags.some(few, MOST_POINTS), task.take(few)
         tried, every = self.tried, dict[Place, Pooled]()
-        with Progress("choosing a kernel", self.embedding.count(bags), wanted()) as bar:
+        most = self.embedding.count(bags) + (BESIDE if len(self.ways) > 1 else 0)
+        with Progress("choosing a kernel", most, wanted()) as bar:
             for way in self.ways:
                 likely = self._likely(way, bags) if tried else None
                 features = [] if likely == [] else self._features(bags, way, TRIAL_LANDMARKS)
@@ -289,7 +296,7 @@ class KernelChoice:
     ) -> dict[int, AnyHead]:
         """Fit candidates, those that are out of the question only as far as to see that.
 
-        ``losses`` are those of other candidates.
+        ``losses`` are those of other candidates. All but the first begin near it.
         """
 
         def fitted(place: int) -> AnyHead:
@@ -369,17 +376,27 @@ def _enough(losses: Iterable[float], task: Task) -> float:
 
 def _name(features: Features, place: int) -> str:
     """Return the kernel as a text; random frequencies have only a number."""
-    name = repr(getattr(features, "kernel", f"candidate {place}"))
-    return (
-        name
-        + {False: "", True: " of centred bags", DEVIATIONS: " with deviations"}[features.centred]
-    )
+    kernel = getattr(features, "kernel", None)
+    name = f"candidate {place}" if kernel is None else repr(kernel)
+    how = {False: "", True: " of centred bags", DEVIATIONS: " with deviations"}
+    return name + how[features.centred]
 
 
 def _to_compare(bags: Bags, every: bool) -> tuple[np.ndarray, Bags]:
     """Return the places of bags on which kernels are compared, and these, in memory."""
-    some = some_of(bags.n_bags, bags.n_bags if every else gp_fit.SEARCH_BAGS)
+    some = _some(bags, bags.n_bags if every else gp_fit.SEARCH_BAGS)
     return some, bags.some(some, int(bags.sizes.max()) if every else FEW_POINTS)
+
+
+def _some(bags: Bags, most: int) -> np.ndarray:
+    """Return the places of some bags, among them one of several points, if there is one.
+
+    Without it nothing would be known of how points of a bag differ.
+    """
+    some, several = some_of(bags.n_bags, most), np.flatnonzero(bags.sizes > 1)
+    if np.any(bags.sizes[some] > 1) or not len(several):
+        return some
+    return np.union1d(some[len(several) :], several[:most])
 
 
 def _summed(seen: Bags, some: Sequence[Features], *, exact: bool = True) -> Iterator[Pooled]:

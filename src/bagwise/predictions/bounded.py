@@ -16,17 +16,20 @@ from bagwise.predictions.latent import Latent
 from bagwise.predictions.linked import ReshapedPrediction
 from bagwise.predictions.parts import VarianceParts
 
-# Probability of the range below which closed forms lose their digits, and the quantiles that take
-# their place.
+# Probability of the range below which the closed form of the score has lost ten digits of sixteen,
+# and the quantiles that take its place.
 LEAST_MASS = 1e-6
 LEVELS = (np.arange(400) + 0.5) / 400
 
 # Of a mean so many standard deviations from both ends of the range the cut is not felt, and an end
 # so many away is none. A mean is at least so many inside: nearer to an end the distribution would
-# be as narrow as it is near.
+# be as narrow as it is near. The standard deviation of a uniform distribution, over its width; and
+# the least one, in units of the mean's last digit.
 FAR_INSIDE = 8.0
-FARTHEST = 1e100
+NO_END = 1e100
 LEAST_INSIDE = 0.5
+UNIFORM_SD = 12.0**-0.5
+ULPS = 64
 
 # The flattest Gaussian that is cut, as the curvature of its log, in units of the variance asked
 # for: it is all but uniform, or exponential near one end.
@@ -48,9 +51,10 @@ class BoundedPrediction(ReshapedPrediction):
     p(y_i) ∝ N(y_i; location_i, scale_i²) for lower ≤ y_i ≤ upper, and 0 elsewhere,
 
     with the mean and the variance that are given: of all distributions in the range that have them,
-    the one of the largest entropy. Where none has, for a variance that is too large, or a mean
-    outside of the range, it is nearly uniform, or exponential towards the end that is near; the
-    parts of the variance are then less than those given, in the same shares.
+    the one of the largest entropy. Where no Gaussian that is cut has them, for a variance that is
+    too large, or a mean outside of the range or nearer to its end than half a standard deviation
+    (that given, or the uniform one if it is less), it is nearly uniform, or exponential towards the
+    end that is near; the parts of the variance are then less than those given, in the same shares.
 
     Intervals are the shortest that hold the probability asked for, so that one of a label that is
     near an end of the range begins there: a central one would leave out what is most probable.
@@ -139,19 +143,27 @@ class BoundedPrediction(ReshapedPrediction):
         """Return the labels at z (..., n) in units of the Gaussians."""
         return np.clip(self._location + self._scale * z, *self._support)
 
-    def _away(self, y: np.ndarray) -> Float[np.ndarray, " n"]:
+    def _nearest(self, y: np.ndarray) -> Float[np.ndarray, " n"]:
         return np.clip((y - self._location) / self._scale, *self._bounds)
 
     def _quantiles(self, q: Float[np.ndarray, " m"]) -> Float[np.ndarray, "n m"]:
         return self._value(truncnorm.ppf(q[:, None], *self._bounds)).T
 
     def _cdf(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        inside = truncnorm.cdf(self._away(y), *self._bounds)
+        inside = truncnorm.cdf(self._nearest(y), *self._bounds)
         return np.where(y < self._support[0], 0.0, np.where(y >= self._support[1], 1.0, inside))
+
+    def _level_at(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Return the probability of what is as near to the peak of the Gaussian."""
+        near = np.abs(self._nearest(y))
+        ends = (np.clip(z, *self._bounds) for z in (-near, near))
+        below, above = (truncnorm.cdf(z, *self._bounds) for z in ends)
+        inside = (y >= self._support[0]) & (y <= self._support[1])
+        return np.where(inside, above - below, 1.0)
 
     def _log_prob(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         self._require_density(self._plain.var)
-        inside = truncnorm.logpdf(self._away(y), *self._bounds) - np.log(self._scale)
+        inside = truncnorm.logpdf(self._nearest(y), *self._bounds) - np.log(self._scale)
         outside = (y < self._support[0]) | (y > self._support[1])
         return np.where(outside, -np.inf, inside)
 
@@ -163,7 +175,7 @@ class BoundedPrediction(ReshapedPrediction):
         in units of the scale; P = Φ(u) − Φ(l), z is the label and z' the nearest of the range.
         """
         lower, upper = self._bounds
-        near, mass = self._away(y), ndtr(upper) - ndtr(lower)
+        near, mass = self._nearest(y), ndtr(upper) - ndtr(lower)
         safe = np.where(mass > LEAST_MASS, mass, 1.0)
         density = np.exp(-0.5 * (near**2 + LOG_TWO_PI))
         pairs = ndtr(np.sqrt(2.0) * upper) - ndtr(np.sqrt(2.0) * lower)
@@ -172,7 +184,9 @@ class BoundedPrediction(ReshapedPrediction):
         score = np.maximum(score, 0.0) + np.abs(y - np.clip(y, *self._support))
         few = np.flatnonzero(mass <= LEAST_MASS)
         if len(few):
-            error = y[few, None] - np.atleast_2d(self[few].quantile(LEVELS))
+            z = truncnorm.ppf(LEVELS[:, None], lower[few], upper[few]).T
+            quantiles = self._location[few, None] + self._scale[few, None] * z
+            error = y[few, None] - np.clip(quantiles, *self._support)
             score[few] = 2.0 * np.mean(error * (LEVELS - (error < 0)), axis=1)
         return score
 
@@ -194,8 +208,9 @@ def cut_gaussian(mean: Vector, var: Vector, support: tuple[float, float]) -> tup
     (array([0.5, 0.3]), array([0.04, 0.04]))
     """
     low, high = support
-    sd = np.sqrt(var)
-    room = np.minimum(LEAST_INSIDE * sd, 0.5 * (high - low))
+    sd = np.minimum(np.sqrt(var), high - low)  # beyond, all are as good as uniform
+    sd = np.maximum(sd, ULPS * np.spacing(np.abs(np.clip(mean, low, high))))  # a step is to be one
+    room = LEAST_INSIDE * np.minimum(sd, (high - low) * UNIFORM_SD)
     location, scale = np.clip(mean, low + room, high - room), sd.copy()
     lower, upper = (np.clip(_away_from(location, sd, end), -REACH, REACH) for end in support)
     felt = np.flatnonzero(np.minimum(-lower, upper) < FAR_INSIDE)
@@ -211,7 +226,7 @@ def _away_from(location: Vector, scale: Vector, end: float) -> Vector:
     """Return how far an end of the range is, in units of the scale: far beyond all, infinite."""
     with np.errstate(over="ignore"):
         away = (end - location) / scale
-    return np.where(np.abs(away) > FARTHEST, np.copysign(np.inf, away), away)
+    return np.where(np.abs(away) > NO_END, np.copysign(np.inf, away), away)
 
 
 def _least(lower: Vector, upper: Vector) -> Float[np.ndarray, "2 n"]:
@@ -228,7 +243,7 @@ def _least(lower: Vector, upper: Vector) -> Float[np.ndarray, "2 n"]:
             new = theta + share * step
             new[1] = np.minimum(new[1], -FLATTEST)
             found = _around(new, u, half)
-            worse = found[0] > value + TOLERANCE
+            worse = ~(found[0] <= value + TOLERANCE)
             if not worse.any():
                 break
             share[worse] *= 0.5

@@ -162,6 +162,10 @@ class Prediction(Tabular):
         """Probability integral transform of ``y`` (n,): uniform on (0, 1) if calibrated."""
         return self._cdf(check_targets(y, len(self), self._ids))
 
+    def level_at(self, y: PerBag) -> Float[np.ndarray, " n"]:
+        """Level of the interval that just reaches ``y`` (n,): uniform on (0, 1) if calibrated."""
+        return self._level_at(check_targets(y, len(self), self._ids))
+
     def log_prob(self, y: PerBag) -> Float[np.ndarray, " n"]:
         """Log density at ``y`` (n,), or of counts log probability; −∞ of what cannot be."""
         return self._log_prob(check_targets(y, len(self), self._ids))
@@ -186,6 +190,10 @@ class Prediction(Tabular):
         error, std = y - self._mean, self.std
         step = np.where(error >= 0, np.inf, -np.inf)  # the limit std -> 0
         return ndtr(np.divide(error, std, out=step, where=std > 0))
+
+    def _level_at(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Return |2F(y) − 1|: intervals are central."""
+        return np.abs(2.0 * self.pit(y) - 1.0)
 
     def _log_prob(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """Return -(log 2 pi var + (y - mean)^2 / var) / 2."""

@@ -138,7 +138,7 @@ class JoinedPrediction(Pieces, Prediction):
         )
 
     def interval(self, level: float = LEVEL) -> Float[np.ndarray, "n 2"]:
-        """Central intervals; computed once, as those of mixtures take a while."""
+        """Intervals of each piece; computed once, as those of mixtures take a while."""
         if level not in self._intervals:
             ends = [piece.prediction.interval(level) for piece in self.pieces]
             self._intervals[level] = self._join(ends)
@@ -153,6 +153,9 @@ class JoinedPrediction(Pieces, Prediction):
 
     def _cdf(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         return self._at("cdf", y)
+
+    def _level_at(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        return self._at("level_at", y)
 
     def _log_prob(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         return self._at("log_prob", y)

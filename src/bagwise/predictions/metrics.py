@@ -105,7 +105,7 @@ class Predictive(Protocol):
         ...
 
     def interval(self, level: float = LEVEL) -> np.ndarray:
-        """Central interval, (n, 2)."""
+        """Interval of a level, (n, 2)."""
         ...
 
 
@@ -205,7 +205,7 @@ def crps(prediction: Predictive, y: PerBag) -> float:
 
 @of_prediction
 def coverage(prediction: Predictive, y: PerBag, level: float = LEVEL) -> float:
-    """Share of labels inside their central interval; near ``level`` when calibrated.
+    """Share of labels inside their interval; near ``level`` when calibrated.
 
     Examples
     --------
@@ -221,7 +221,7 @@ def coverage(prediction: Predictive, y: PerBag, level: float = LEVEL) -> float:
 
 @of_prediction
 def mean_width(prediction: Predictive, level: float = LEVEL) -> float:
-    """Mean width of the central intervals: narrower is sharper, at equal coverage.
+    """Mean width of the intervals: narrower is sharper, at equal coverage.
 
     Examples
     --------
@@ -249,6 +249,23 @@ def pit(prediction: Predictive, y: PerBag) -> Float[np.ndarray, " n"]:
     array([0.5, 0.5])
     """
     return np.asarray(getattr(prediction, "pit", prediction.cdf)(_labels(prediction, y)))
+
+
+@of_prediction
+def levels_at(prediction: Predictive, y: PerBag) -> Float[np.ndarray, " n"]:
+    """Level of the interval that just reaches each label, (n,); uniform on (0, 1) when calibrated.
+
+    Intervals of a distribution that is not ours are taken to be central: |2 F_i(y_i) − 1|.
+
+    Examples
+    --------
+    >>> from bagwise.predictions.gaussian import Prediction, VarianceParts
+    >>> p = Prediction(np.array([1.0, 2.0]), VarianceParts.broadcast(2, noise=1.0))
+    >>> levels_at(p, [1.0, 4.0]).round(2)
+    array([0.  , 0.95])
+    """
+    own = getattr(prediction, "level_at", None)
+    return np.abs(2.0 * pit(prediction, y) - 1.0) if own is None else own(_labels(prediction, y))
 
 
 @of_prediction

@@ -27,7 +27,7 @@ from bagwise.inference import NUTS, Training
 from bagwise.predictions.metrics import mse, nll
 from bagwise.reproduce.study import NOT_FITTED, Method, Study
 
-# Levels of the central intervals that are kept.
+# Levels of the intervals that are kept.
 LEVELS = (0.5, 0.8, 0.95)
 
 PACKAGES = ("bagwise", "numpy", "scipy", "scikit-learn", "jax", "numpyro")

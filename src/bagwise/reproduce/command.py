@@ -150,7 +150,7 @@ def draw(study: Study, cells: Sequence[Cell]) -> Mapping[str, tuple[Figure, str]
     )
     drawn["Calibration"] = (
         figures.calibration(study, cells),
-        "Share of test labels inside central intervals, by bag size, over all settings; bars are "
+        "Share of test labels inside intervals, by bag size, over all settings; bars are "
         "two standard errors.",
     )
     return drawn

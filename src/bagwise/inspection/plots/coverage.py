@@ -16,7 +16,7 @@ from bagwise.bags.per_bag import PerBag
 from bagwise.exceptions import BagwiseError
 from bagwise.inspection.plots.style import axes_or_new, journal, shades
 from bagwise.predictions.by_size import rows_by_size, sizes_of
-from bagwise.predictions.metrics import ClassPredictive, Predictive
+from bagwise.predictions.metrics import ClassPredictive, Predictive, levels_at
 from bagwise.predictions.metrics import pit as transform
 
 if TYPE_CHECKING:
@@ -36,15 +36,20 @@ MOST_BINS = 20
 
 @dataclass(frozen=True, eq=False)
 class Transformed:
-    """Where the labels of a group of bags fall in their predictive distributions, F_i(y_i)."""
+    """Where the labels of a group of bags fall in their predictive distributions.
+
+    Attributes
+    ----------
+    name : of the group;  values : F_i(y_i);  levels : of the intervals that just reach y_i
+    """
 
     name: str
     values: np.ndarray
+    levels: np.ndarray
 
     def coverage(self) -> np.ndarray:
-        """Return the share of labels in their central interval, at each of LEVELS."""
-        least = np.sort(np.abs(2.0 * self.values - 1.0))
-        return np.searchsorted(least, LEVELS, side="right") / len(least)
+        """Return the share of labels in their interval, at each of LEVELS."""
+        return np.searchsorted(np.sort(self.levels), LEVELS, side="right") / len(self.levels)
 
     def outside(self, shares: np.ndarray) -> np.ndarray:
         """Return which of every fifth level has a share that a calibrated model hardly ever has."""
@@ -66,18 +71,18 @@ def by_group(
     sizes: PerBag | None = None,
     edges: Sequence[float] | None = None,
 ) -> list[Transformed]:
-    """Return F_i(y_i) for each group of bag sizes, or for all bags if there are no sizes."""
+    """Return where labels fall, for each group of bag sizes, or for all if there are none."""
     if isinstance(prediction, ClassPredictive):
         raise BagwiseError.because(
             "the prediction is of classes, which have no intervals",
             "a prediction of real labels",
             "Draw plots.reliability(bagwise.metrics.reliability(prediction, y)).",
         )
-    values = transform(prediction, y)
+    values, levels = transform(prediction, y), levels_at(prediction, y)
     groups = rows_by_size(sizes_of(prediction, sizes), edges, len(values))
     if not groups:
-        return [Transformed("all bags", values)]
-    return [Transformed(f"N = {name}", values[mask]) for name, mask in groups]
+        return [Transformed("all bags", values, levels)]
+    return [Transformed(f"N = {name}", values[mask], levels[mask]) for name, mask in groups]
 
 
 @journal
@@ -89,7 +94,7 @@ def calibration(
     edges: Sequence[float] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the share of labels inside their central interval against its level, by bag size.
+    """Draw the share of labels inside their interval against its level, by bag size.
 
     Parameters
     ----------

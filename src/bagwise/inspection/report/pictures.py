@@ -155,10 +155,10 @@ def bias_by_size(case: Case, comparison: Comparison) -> Picture:
 
 def pit_histogram(case: Case, prediction: JoinedPrediction) -> Picture:
     """Draw the probability integral transform, level if the distributions are right."""
-    values = pit(prediction, case.y)
+    values, levels = pit(prediction, case.y), prediction.level_at(case.y)
     shares = np.histogram(values, N_PIT_BINS, (0.0, 1.0))[0] / len(values)
     with canvas() as ax:
-        histogram(ax, Transformed("", values), BLUE, N_PIT_BINS)
+        histogram(ax, Transformed("", values, levels), BLUE, N_PIT_BINS)
         ax.set(title="", ylabel="relative frequency")
         ax.set_xlabel("predicted probability of a lower label")
         name = (
