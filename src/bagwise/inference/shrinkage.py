@@ -71,6 +71,10 @@ GRADIENT_TOLERANCE = 1e-8
 SHORTFALL_WARNING = 0.1
 MAX_STEPS = 500
 
+# The largest region of trust. Of curvature so negative that the slope over it is lost in its last
+# digit, no multiple of the identity makes it positive.
+LARGEST_STEP = 1000.0
+
 
 @dataclass(frozen=True, eq=False)
 class ShrinkageProblem:
@@ -461,21 +465,31 @@ def _found(
     problem: ShrinkageProblem, weight_var: float, start: Theta | None
 ) -> tuple[Mode, Evaluation]:
     objective, units = Objective(problem, weight_var), problem.units
+    tolerance = GRADIENT_TOLERANCE * len(problem.labels)
+
+    def hessian(steps: Theta) -> Square:
+        found = units[:, None] * objective.hessian(units * steps) * units
+        slope = float(np.linalg.norm(units * objective(units * steps).gradient))
+        lost = -float(np.diagonal(found).min()) * np.finfo(float).eps
+        if lost * LARGEST_STEP > max(slope, tolerance):
+            raise _too_far_apart()  # SciPy before 1.17 would look for it for ever
+        return found
+
     try:
         found = minimize(
             lambda steps: objective(units * steps).value,
             (problem.start if start is None else start) / units,
             jac=lambda steps: units * objective(units * steps).gradient,
-            hess=lambda steps: units[:, None] * objective.hessian(units * steps) * units,
+            hess=hessian,
             method="trust-exact",
-            options={"gtol": GRADIENT_TOLERANCE * len(problem.labels), "maxiter": MAX_STEPS},
+            options={
+                "gtol": tolerance,
+                "maxiter": MAX_STEPS,
+                "max_trust_radius": LARGEST_STEP,
+            },
         )
-    except UnboundLocalError as error:  # SciPy's, where no multiple of the identity is enough
-        raise BagwiseError.because(
-            "curvatures of the log density differ by more digits than numbers have",
-            "features of ordinary size",
-            "Use standardize=True, or give the columns in larger units.",
-        ) from error
+    except UnboundLocalError as error:  # SciPy's, since 1.17, where no multiple is enough
+        raise _too_far_apart() from error
     theta = units * found.x
     at = objective(theta)
     n_weights = len(problem.split(theta)[0])
@@ -491,6 +505,14 @@ def _found(
         shortfall=0.5 * float(at.gradient @ pinvh(at.fisher) @ at.gradient),
     )
     return mode, at
+
+
+def _too_far_apart() -> BagwiseError:
+    return BagwiseError.because(
+        "curvatures of the log density differ by more digits than numbers have",
+        "features of ordinary size",
+        "Use standardize=True, or give the columns in larger units.",
+    )
 
 
 def find_mode_by_evidence(problem: ShrinkageProblem, start: float | None = None) -> Mode:
