@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ for _name in (
     "pyarrow.parquet",
     "pydantic.type_adapter",
 ):
-    import_module(_name)
+    with suppress(ModuleNotFoundError):  # of libraries of libraries, which not all versions have
+        import_module(_name)
 for _name in bagwise.__all__:
     getattr(bagwise, _name)
 

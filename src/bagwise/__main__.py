@@ -71,17 +71,19 @@ def _leave() -> NoReturn:
 
 
 def _stop(_: int, frame: FrameType | None) -> None:
-    """Interrupt the work; an import that is under way is first let come to its end."""
+    """Interrupt the work; what would lose the interrupt is first let come to its end."""
     global _waiting
-    _waiting = hasattr(signal, "setitimer") and _importing(frame)
+    _waiting = hasattr(signal, "setitimer") and _is_deaf(frame)
     if not _waiting:
         raise KeyboardInterrupt
     signal.setitimer(signal.ITIMER_REAL, AGAIN)
 
 
-def _importing(frame: FrameType | None) -> bool:
+def _is_deaf(frame: FrameType | None) -> bool:
+    """Whether an import is under way, or what threadpoolctl has C call back."""
     while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
+        name = frame.f_code.co_filename
+        if name.startswith("<frozen importlib") or name.endswith("threadpoolctl.py"):
             return True
         frame = frame.f_back
     return False

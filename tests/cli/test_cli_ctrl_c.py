@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+from bagwise.__main__ import _is_deaf
 from bagwise._utils import atomic
 from bagwise.cli import shell
 from cli_runs import bagwise, command_line, done, in_process, make_rows, refused, write
@@ -67,6 +68,14 @@ def check_stopped(folder, *line, at):
     assert (result.returncode, result.stderr.splitlines()[-1:]) == (130, [said]), (at, result)
     assert "Traceback" not in result.stderr and new in ([], ["x.bagwise"]), (at, result)
     return result
+
+
+@pytest.mark.parametrize(
+    ("name", "deaf"), [("x/threadpoolctl.py", True), ("<frozen importlib>", True), ("a.py", False)]
+)
+def test_where_an_interrupt_would_be_lost(name, deaf):
+    frame = eval(compile("__import__('sys')._getframe()", name, "eval"))
+    assert _is_deaf(frame) == deaf
 
 
 # The first of ours; a library of the command, of arrays, of tables and of models.

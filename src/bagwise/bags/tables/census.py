@@ -129,7 +129,7 @@ class Spread:
         if len(points):
             center = points.mean(axis=0, dtype=np.float64)
             gaps = (column - middle for column, middle in zip(points.T, center, strict=True))
-            squares = np.array([np.einsum("i,i->", gap, gap) for gap in gaps])
+            squares = np.array([np.einsum("i,i->", gap, gap, dtype=np.float64) for gap in gaps])
             self._merge(len(points), center, squares)
 
     def merge(self, other: Spread) -> None:
