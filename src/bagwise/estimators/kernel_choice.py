@@ -38,8 +38,9 @@ EXACT_POINTS = 200_000
 # Candidates that are tried again with more bags and all landmarks.
 SHORTLIST = 2
 
-# Log evidence of all bags that is no reason to prefer a kernel to a mixed or simpler one: odds of 7
-# to 1. Of a dozen kernels that are about as good, the one of the largest evidence is the luckiest.
+# Log evidence of the bags compared that is no reason to prefer a kernel to a mixed or simpler one:
+# odds of 7 to 1. Of a dozen kernels that are about as good, the one of the largest evidence is the
+# luckiest.
 NO_REASON = 2.0
 
 # The same for centred bags, which have lost where they were: that the shape alone counts is a
@@ -147,7 +148,8 @@ class KernelChoice:
         if not self._is_open:
             return head
         other = self._fit_near(pooled, task, "kernel", heads_of(head)[0])
-        self.decided = believed(head.loss, other.loss, len(task.labels))
+        n_compared = min(len(task.labels), gp_fit.SEARCH_BAGS)
+        self.decided = believed(head.loss, other.loss, n_compared)
         return other if self.decided == "kernel" else head
 
     def _chosen(
@@ -180,16 +182,19 @@ class KernelChoice:
             self.near = self.found[best]
             return best, None
 
+        # by what these bags say: that all have as much more to say as they are more is a guess
+        n_compared = min(few.n_bags, gp_fit.SEARCH_BAGS)
+
         def best_of(prior: str, places: Iterable[Place]) -> tuple[Place, AnyHead]:
             heads = self._fit_places({place: pooled[place] for place in places}, task, prior)
-            best = in_doubt({place: head.loss for place, head in heads.items()}, n_bags, mixed)
+            best = in_doubt({at: head.loss for at, head in heads.items()}, n_compared, mixed)
             return best, heads[best]
 
         best, head = best_of(self.prior, pooled)
         if self._is_open:
             either = pooled if seen.n_bags <= gp_fit.TRIAL_BAGS else (best,)
             other, simpler = best_of("kernel", either)
-            self.decided = believed(head.loss, simpler.loss, n_bags)
+            self.decided = believed(head.loss, simpler.loss, n_compared)
             if self.decided == "kernel":
                 best, head = other, simpler
         self.near = heads_of(head)[0]  # if it is to be fitted once more
