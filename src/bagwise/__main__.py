@@ -26,6 +26,7 @@ INTERRUPTED = 130
 STOPPED = "bagwise: stopped; nothing was written\n"
 
 _waiting = False  # whether Ctrl-C waits for the end of an import
+_raised = False  # whether it has interrupted the work
 
 
 def main() -> None:
@@ -38,7 +39,7 @@ def main() -> None:
     try:
         from bagwise.cli import main as run
 
-        run(lambda: _waiting)
+        run(lambda: _waiting, lambda: _raised)
     except KeyboardInterrupt:  # before a command had begun
         if sys.stderr is not None:
             sys.stderr.write(STOPPED)
@@ -72,9 +73,10 @@ def _leave() -> NoReturn:
 
 def _stop(_: int, frame: FrameType | None) -> None:
     """Interrupt the work; what would lose the interrupt is first let come to its end."""
-    global _waiting
+    global _waiting, _raised
     _waiting = hasattr(signal, "setitimer") and _is_deaf(frame)
     if not _waiting:
+        _raised = True
         raise KeyboardInterrupt
     signal.setitimer(signal.ITIMER_REAL, AGAIN)
 

@@ -17,6 +17,7 @@ import pytest
 from bagwise.__main__ import _is_deaf
 from bagwise._utils import atomic
 from bagwise.cli import shell
+from bagwise.exceptions import BagwiseError
 from cli_runs import bagwise, command_line, done, in_process, make_rows, refused, write
 
 FIT = ("fit", "points.parquet", "--bag", "person", "--label", "age", "--features", "a,b")
@@ -76,6 +77,15 @@ def check_stopped(folder, *line, at):
 def test_where_an_interrupt_would_be_lost(name, deaf):
     frame = eval(compile("__import__('sys')._getframe()", name, "eval"))
     assert _is_deaf(frame) == deaf
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(TypeError("of a library"), 130), (BagwiseError("ours"), 1)]
+)
+def test_what_a_library_makes_of_an_interrupt_is_one(monkeypatch, error, code):
+    assert shell._verdict(TypeError("by itself"))[0] == 70
+    monkeypatch.setattr(shell, "_was_interrupted", lambda: True)
+    assert shell._verdict(error)[0] == code
 
 
 # The first of ours; a library of the command, of arrays, of tables and of models.
@@ -149,7 +159,7 @@ def test_an_import_is_not_torn_apart(tmp_path):
     )
     program = (
         "import sys, time, bagwise.cli, bagwise.__main__\n"
-        "def run(_):\n"
+        "def run(*_):\n"
         "    import swallows\n"
         "    time.sleep(10)\n"
         "bagwise.cli.main = run\n"

@@ -71,6 +71,7 @@ app = typer.Typer(
 
 _debug = False
 _begun = False  # whether a command is at work, rather than typer at the line
+_was_interrupted: Callable[[], bool] = bool  # which says no
 _outputs: dict[str, tuple[int, ...]] = {}  # files that this run writes, and what was there before
 
 
@@ -138,7 +139,9 @@ def _explain(error: BaseException) -> int:
 
 
 def _verdict(error: BaseException) -> tuple[int, str]:
-    if isinstance(error, KeyboardInterrupt):
+    expected = isinstance(error, BagwiseError | OSError | MemoryError)
+    # some libraries make another error of an interrupt
+    if isinstance(error, KeyboardInterrupt) or (_was_interrupted() and not expected):
         remove_parts()
         new = [path for path, before in _outputs.items() if _identity(path) != before]
         return INTERRUPTED, f"stopped; {', '.join(new) or 'nothing'} was written"
@@ -464,9 +467,13 @@ def _identity(path: Any) -> tuple[int, ...]:
 # ---- the command line ----------------------------------------------------------------------------
 
 
-def main(interrupted: Callable[[], bool] = lambda: False) -> None:
+def main(
+    interrupted: Callable[[], bool] = lambda: False,
+    was_interrupted: Callable[[], bool] = lambda: False,
+) -> None:
     """Run the command line; an interrupt that still waits at its end counts as well."""
-    global _debug, _begun
+    global _debug, _begun, _was_interrupted
+    _was_interrupted = was_interrupted
     gc.set_threshold(COLLECTED_AFTER)
     atexit.register(gc.freeze)  # at the end Python looks for unneeded objects: a quarter second
     arguments = sys.argv[1:]
