@@ -273,6 +273,17 @@ def test_a_constant_column_changes_nothing():
     assert_allclose(models[1].predict(wider), models[0].predict(bags), rtol=1e-6)
 
 
+@pytest.mark.parametrize("n_ones", [1, 2, 40])
+def test_a_column_that_hardly_ever_varies_counts(n_ones):
+    """Only one that has a single value everywhere is held at it."""
+    points = np.column_stack([rng(0).normal(size=2000), np.zeros(2000), np.full(2000, 7.1)])
+    points[:n_ones, 1] = 1.0
+    scaling = Scaling.fit(Bags.from_list([points[:1000], points[1000:]]))
+    zero, one, other = scaling(np.array([[0.0, 0.0, 7.1], [0.0, 1.0, 7.1], [0.0, 1.0, 9.0]]))
+    assert one[1] - zero[1] >= 1.0
+    assert_allclose(other, one)
+
+
 def test_all_columns_constant_is_an_error():
     with pytest.raises(InvalidBagsError, match=r"every feature is constant.*with_log_size"):
         RBFNetworkRegressor().fit([np.full((3, 2), 1.1), np.full((4, 2), 1.1)], [0.0, 1.0])

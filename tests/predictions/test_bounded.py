@@ -140,13 +140,18 @@ def test_intervals_are_the_shortest_of_their_probability(support, level):
     assert (upper - lower <= others.min(axis=1) * (1 + 1e-9)).all()
 
 
+def with_a_ceiling(n):
+    """Latent scores, labels cut at 100, which a fifth have reached, and their prediction."""
+    rng = np.random.default_rng(0)
+    latent = rng.uniform(60, 110, n)
+    y = np.clip(latent + rng.normal(0, 10, n), 0, 100)
+    parts = VarianceParts.broadcast(n, noise=100.0)
+    return latent, y, BoundedPrediction(np.minimum(latent, 98.0), parts, support=(0.0, 100.0))
+
+
 def test_intervals_hold_labels_that_are_at_an_end():
     """Central ones began inside: of scores of which a fifth are 100 they held few of these."""
-    rng = np.random.default_rng(0)
-    latent = rng.uniform(60, 110, 4000)
-    y = np.clip(latent + rng.normal(0, 10, 4000), 0, 100)
-    noise = VarianceParts.broadcast(4000, noise=100.0)
-    p = BoundedPrediction(np.minimum(latent, 98.0), noise, support=(0.0, 100.0))
+    latent, y, p = with_a_ceiling(4000)
     assert np.mean(y == 100.0) > 0.2
     for level in (0.5, 0.8, 0.95):
         lower, upper = p.interval(level).T
@@ -193,11 +198,7 @@ def test_levels_are_those_of_the_intervals():
 
 def test_pictures_of_calibration_are_of_the_same_intervals_as_tables():
     """At the end of the range there are labels that a central interval never holds."""
-    rng = np.random.default_rng(1)
-    latent = rng.uniform(60, 110, 2000)
-    y = np.clip(latent + rng.normal(0, 10, 2000), 0, 100)
-    parts = VarianceParts.broadcast(2000, noise=100.0)
-    p = BoundedPrediction(np.minimum(latent, 98.0), parts, support=(0.0, 100.0))
+    _, y, p = with_a_ceiling(2000)
     rows = np.arange(2000)
     both = joined([Piece(rows[::2], p[::2], None), Piece(rows[1::2], p[1::2], None)])
     for each in (p, both):

@@ -9,7 +9,7 @@ import ast
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
@@ -397,10 +397,10 @@ def _setting(text: str) -> tuple[str, Any]:
         raise BagwiseError.because(
             f"--set has {text!r}", "parameter=value", "For example --set n_landmarks=90."
         )
-    try:
-        return name.strip(), ast.literal_eval(INFINITY.sub("1e999", value))  # which is infinite
-    except (ValueError, SyntaxError):
-        return name.strip(), value.strip()
+    for written in (value, INFINITY.sub("1e999", value)):  # which is infinite
+        with suppress(ValueError, SyntaxError):
+            return name.strip(), ast.literal_eval(written)
+    return name.strip(), value.strip()
 
 
 def _with_settings(model: Any, settings: dict[str, Any], also: Sequence[str]) -> Any:

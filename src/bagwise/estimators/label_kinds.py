@@ -118,5 +118,5 @@ def check_support(y: np.ndarray, bags: Bags, support: tuple[float, float]) -> No
             "bagwise.evaluate(prediction, labels), or see Conformal(model), whose intervals hold "
             "what they promise.",
             BagwiseWarning,
-            stacklevel=4,  # whoever calls fit,
+            stacklevel=4,  # whoever calls fit
         )

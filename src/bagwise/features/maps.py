@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from jaxtyping import Float, Float64, Shaped
+from jaxtyping import Bool, Float, Float64, Shaped
 from scipy.spatial.distance import pdist
 
 from bagwise._utils.work import one_thread
@@ -100,8 +100,9 @@ class Scaling:
         """Take the mean and standard deviation of all points; only the mean if not standardize.
 
         Values far beyond the ordinary ones of a sample of the points (see :data:`FENCE`) are left
-        out. Constant columns are left at scale 1, and reach 0: whatever they are in other points,
-        nothing was learnt of it. If all are constant there is nothing to learn from.
+        out. Constant columns are left at scale 1; of those that have one value everywhere the reach
+        is 0: whatever they are in other points, nothing was learnt of it. If all are constant there
+        is nothing to learn from.
         """
         if sample is None:
             sample = bags.points if bags.weights is None else bags.points[bags.weights > 0]
@@ -115,7 +116,10 @@ class Scaling:
                 "Check the columns; if only the bag sizes vary, use bags.with_log_size() and an "
                 "ordinary regression on bags.covariates.",
             )
-        scale, reach = np.where(constant, 1.0, scale), np.where(constant, 0.0, FENCE * scale)
+        scale = np.where(constant, 1.0, scale)
+        reach = FENCE * scale
+        if constant.any():
+            reach[constant & _one_value(bags)] = 0.0
         return cls(center, scale if standardize else np.ones_like(scale), reach)
 
     def __call__(self, points: Shaped[np.ndarray, "n p"]) -> Shaped[np.ndarray, "n p"]:
@@ -130,6 +134,15 @@ class Scaling:
     def undo(self, points: Shaped[np.ndarray, "n p"]) -> Shaped[np.ndarray, "n p"]:
         """Return scaled points in the units of the input."""
         return points if isinstance(points, Objects) else points * self.scale + self.center
+
+
+def _one_value(bags: Bags) -> Bool[np.ndarray, " p"]:
+    """Return which columns are the same at every point; where a stream does not know, none."""
+    if not isinstance(bags, BagStream):
+        return bags.points.min(axis=0) == bags.points.max(axis=0)
+    if bags.feature_range is None:
+        return np.zeros(bags.n_features, dtype=bool)
+    return np.equal(*bags.feature_range)
 
 
 def ordinary_range(

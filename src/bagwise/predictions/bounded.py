@@ -136,8 +136,10 @@ class BoundedPrediction(ReshapedPrediction):
         mass = np.maximum(upper - lower, np.finfo(float).tiny)
         below = (0.5 - lower - 0.5 * level * mass) / mass  # Φ(−c) = (1 − level·mass)/2
         first = np.clip(below, 0.0, 1.0 - level)
-        ends = truncnorm.ppf([first, np.minimum(first + level, 1.0)], *self._bounds)
-        return self._value(ends).T
+        ends = self._value(truncnorm.ppf([first, np.minimum(first + level, 1.0)], *self._bounds))
+        ends[0, first == 0.0] = self._support[0]  # to the last digit: labels may be just there
+        ends[1, first == 1.0 - level] = self._support[1]
+        return ends.T
 
     def _value(self, z: np.ndarray) -> np.ndarray:
         """Return the labels at z (..., n) in units of the Gaussians."""
